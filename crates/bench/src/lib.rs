@@ -1,0 +1,1 @@
+//! The benchmark suite: scenarios, data planes, results, reports.

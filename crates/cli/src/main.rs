@@ -1,0 +1,2 @@
+//! leno.
+fn main() {}

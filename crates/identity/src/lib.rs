@@ -1,0 +1,1 @@
+//! SPIFFE ids, certificates and TLS configurations of the mesh.

@@ -1,0 +1,1 @@
+//! An open-loop and closed-loop load generator and echo server.

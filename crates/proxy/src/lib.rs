@@ -1,0 +1,1 @@
+//! leno-proxy, the sidecar data plane.

@@ -1,0 +1,2 @@
+//! leno-proxy.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The thread-per-core, edge-triggered executor of the data plane.

@@ -1,0 +1,1 @@
+//! The fake world for tests: scripted peers, echo servers, a test CA.
