@@ -1,0 +1,10 @@
+//! `leno bench`.
+
+/// Measure data planes side by side.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
+pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
+    anyhow::bail!("not built yet")
+}
