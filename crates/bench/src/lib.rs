@@ -1,1 +1,27 @@
-//! The benchmark suite: scenarios, data planes, results, reports.
+//! The benchmark suite: scenarios × data planes × modes → cells → results → tables and figures.
+//! Called by `leno bench` and `leno demo`. Nothing above the two seams, [`environment`] and
+//! [`dataplane`], knows a process id.
+
+pub mod latency;
+
+pub mod dataplane;
+pub mod environment;
+
+pub mod cgroup;
+pub mod interrupt;
+pub mod machine;
+pub mod meter;
+pub mod process;
+
+pub mod results;
+
+pub mod csv;
+
+pub mod cost;
+pub mod figures;
+pub mod report;
+pub mod table;
+
+mod clock;
+mod http;
+mod units;

@@ -1,1 +1,46 @@
-//! leno-proxy, the sidecar data plane.
+//! leno-proxy, the sidecar data plane: one process beside every workload. The modules stand in the
+//! order in which a request meets them; `request` is the page that tells the whole story.
+//!
+//! It never depends on Kubernetes, and hyper stays off the path of a request.
+
+// assembly
+pub mod app;
+pub mod config;
+pub mod options;
+mod reload;
+mod socket;
+
+// the path
+mod worker;
+mod listener;
+mod connection;
+mod request;
+mod route;
+mod authorize;
+mod filter;
+mod headers;
+mod balance;
+mod retry;
+mod pool;
+mod http1;
+mod forward;
+
+// what the path stands on
+mod buffer;
+mod exchange;
+mod random;
+mod stream;
+mod tls;
+
+// what the path reads
+pub mod snapshot;
+
+// what the path writes
+pub mod error;
+pub mod log;
+mod record;
+pub mod telemetry;
+
+// around
+#[path = "admin_stub.rs"]
+pub mod admin;

@@ -1,2 +1,17 @@
-//! leno-proxy.
-fn main() {}
+//! `leno-proxy`: parses the command line and runs the sidecar.
+
+use clap::Parser;
+use proxy::options::Options;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    proxy::log::set_level(options.log_level);
+    match proxy::app::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("leno-proxy: error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

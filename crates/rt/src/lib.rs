@@ -10,6 +10,6 @@ mod source;
 mod tcp;
 mod timer;
 
-pub use mailbox::{Mailbox, Sender};
+pub use mailbox::{Detached, Mailbox, Sender};
 pub use reactor::{Reactor, TaskId};
 pub use tcp::{Listener, Tcp};

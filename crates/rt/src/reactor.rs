@@ -156,6 +156,22 @@ impl Reactor {
         self.stopping.set(true);
     }
 
+    /// Wakes the running task once after `limit`, whatever it waits for.
+    pub fn wake_after(&self, limit: Duration) {
+        let due = self.now_ms() + u64::try_from(limit.as_millis()).unwrap_or(NEVER / 2);
+        self.timers.borrow_mut().insert(due, self.current());
+    }
+
+    /// Makes every task run in the next turn: when something that all look at has changed.
+    pub fn wake_all(&self) {
+        let mut ready = self.ready.borrow_mut();
+        for (key, task) in self.tasks.borrow_mut().iter_mut() {
+            if !std::mem::replace(&mut task.queued, true) {
+                ready.push_back(TaskId(u32::try_from(key).expect("tasks are bounded")));
+            }
+        }
+    }
+
     /// Waits for `limit`; finer than a deadline, dearer: not for every request.
     pub async fn sleep(&self, limit: Duration) {
         let due = self.now_ms() + u64::try_from(limit.as_millis()).unwrap_or(NEVER / 2);

@@ -85,9 +85,9 @@ impl Source {
         self.task.set(self.reactor.current());
     }
 
-    /// No task waits any more: edges are only recorded.
-    pub(crate) fn disown(&self) {
-        self.task.set(TaskId::NONE);
+    /// Makes `task` the one that this source wakes.
+    pub(crate) fn own_by(&self, task: TaskId) {
+        self.task.set(task);
     }
 
     /// Runs `operation` if `what` may be ready; on `WouldBlock` registers the running task.

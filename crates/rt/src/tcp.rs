@@ -1,7 +1,7 @@
 //! Non-blocking TCP over [`crate::Reactor`]: connect, accept, read into a lent buffer, vectored
 //! write. The whole surface a different kernel interface would have to offer.
 
-use crate::reactor::Reactor;
+use crate::reactor::{Reactor, TaskId};
 use crate::source::{FAILED, READ, READ_CLOSED, Source, WRITE};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{self, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
@@ -109,9 +109,15 @@ impl Tcp {
         self.source.own();
     }
 
-    /// Lets edges of this stream wake nobody (they are still recorded).
-    pub fn disown(&self) {
-        self.source.disown();
+    /// Makes `task` the one that edges of this stream wake.
+    pub fn own_by(&self, task: TaskId) {
+        self.source.own_by(task);
+    }
+
+    /// Makes closing the stream tell the peer that something was cut short (a reset).
+    pub fn abort_on_close(&self) {
+        // A socket that cannot take the option is closed in the ordinary way.
+        let _ = sockopt::set_socket_linger(self.source.fd(), Some(std::time::Duration::ZERO));
     }
 
     /// Whether anything arrived (bytes, end, error) that was not read yet, as far as edges tell.
@@ -159,10 +165,17 @@ impl Listener {
     ///
     /// # Errors
     /// As `accept4`; the caller decides which are worth a pause.
-    pub async fn accept(&self) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
+    pub fn poll_accept(&self) -> Poll<io::Result<(OwnedFd, Option<SocketAddr>)>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        poll_fn(|_| self.source.poll(READ, |fd| net::acceptfrom_with(fd.as_fd(), flags)))
-            .await
-            .map(|(fd, peer)| (fd, peer.and_then(|addr| SocketAddr::try_from(addr).ok())))
+        let polled = self.source.poll(READ, |fd| net::acceptfrom_with(fd.as_fd(), flags));
+        polled.map_ok(|(fd, peer)| (fd, peer.and_then(|addr| SocketAddr::try_from(addr).ok())))
+    }
+
+    /// Waits for [`Listener::poll_accept`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn accept(&self) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
+        poll_fn(|_| self.poll_accept()).await
     }
 }

@@ -1,1 +1,49 @@
-//! The fake world for tests: scripted peers, echo servers, a test CA.
+//! The fake world for tests of the proxy: scripted peers, echo servers, raw clients, a test
+//! authority and the proxy itself as a process. Called from tests only. Blocking threads and
+//! sockets, port 0, every wait bounded; it panics where the world is not as a test needs it.
+
+/// Waits that end: polling what can be observed, never sleeping for a guess.
+pub mod wait;
+
+/// HTTP/1.1 messages, read by their framing.
+pub mod http;
+
+/// Clients that say exactly what they are told to, plain or inside mesh TLS.
+pub mod client;
+
+/// An upstream that follows a script.
+pub mod script;
+
+/// An upstream that answers with what it was sent.
+pub mod echo;
+
+/// An authority and identities in a temporary directory.
+pub mod ca;
+
+/// Configuration files for sidecars.
+pub mod config;
+
+/// `leno-proxy` as a process.
+pub mod proxy;
+
+/// Prometheus text, as far as tests need it.
+pub mod metrics;
+
+pub use ca::{TestCa, TestIdentity};
+pub use client::{Client, MeshConnector, RawClient, TlsClient};
+pub use config::Sidecar;
+pub use echo::EchoServer;
+pub use http::Message;
+pub use proxy::ProxyProcess;
+pub use script::{ScriptedUpstream, Step};
+pub use wait::{DEADLINE, eventually, until};
+
+/// An address on which nobody listens: it was bound a moment ago, and given back.
+///
+/// # Panics
+/// If no port can be bound.
+#[must_use]
+pub fn dead_address() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address")
+}

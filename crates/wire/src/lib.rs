@@ -1,1 +1,9 @@
-//! Sans-io protocols.
+//! Sans-io protocol codecs: what a message says and where it ends, from bytes in memory alone.
+//! Called by the proxy's connections. Never reads a socket, a clock or the environment, never
+//! spawns, and allocates nothing once its reused vectors have grown.
+
+/// Which protocol the first bytes of a connection speak.
+pub mod sniff;
+
+/// HTTP/1.0 and HTTP/1.1 messages (RFC 9110, RFC 9112).
+pub mod http1;

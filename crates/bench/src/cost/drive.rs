@@ -1,0 +1,171 @@
+//! The load of a cost run: generator and backend, both on the core that no proxy uses.
+//! Reads the contestant's counters as the generator's window opens and closes, never outside it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
+use load::{ClientTls, Phase, Rate, serve};
+
+use super::process::on_core;
+use super::subject::Subject;
+
+/// The application behind the proxies: the echo server, in a thread of ours.
+pub(crate) struct Backend {
+    server: serve::Server,
+}
+
+impl Backend {
+    pub(crate) fn start(core: Option<usize>) -> anyhow::Result<Self> {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = serve::Options {
+            cpus: core.into_iter().collect(),
+            ..serve::Options::new(address)
+        };
+        Ok(Self {
+            server: serve::start(&options).context("start the backend")?,
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+}
+
+/// What to send, where, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) target: SocketAddr,
+    pub(crate) tls: Option<ClientTls>,
+    pub(crate) connections: usize,
+    pub(crate) size: usize,
+    /// Requests per second; absent as many as it takes.
+    pub(crate) rate: Option<f64>,
+    pub(crate) warm_up: Duration,
+    pub(crate) window: Duration,
+    pub(crate) core: Option<usize>,
+}
+
+/// What a window showed.
+pub(crate) struct Driven {
+    /// Answers per second inside the window.
+    pub(crate) rate: f64,
+    /// Between the two readings of the contestant's counters.
+    pub(crate) seconds: f64,
+    /// CPU time of all its processes between the two readings.
+    pub(crate) cpu_nanos: u64,
+    /// The dearest process's memory while all connections were still open.
+    pub(crate) pss_bytes: u64,
+    /// From the intended send time, nanoseconds.
+    pub(crate) latency: Histogram<u64>,
+    pub(crate) requests: u64,
+}
+
+/// Puts `load` on `subject`, or on a target without a proxy.
+///
+/// # Errors
+/// When a request failed, or a counter could not be read: such a window is no measurement.
+pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Driven> {
+    let mut readings = Readings {
+        subject,
+        open: None,
+        close: None,
+    };
+    let plan = plan(load);
+    let outcome = on_core(load.core, || {
+        load::run(&plan, &mut |progress| readings.take(progress.phase))
+    })??;
+    let failed: u64 = outcome.failures.values().sum();
+    let wrong = outcome.requests - failed - outcome.statuses.get(&200).copied().unwrap_or(0);
+    if failed + wrong > 0 {
+        bail!(
+            "{failed} of {} requests failed, {wrong} had another status than 200",
+            outcome.requests
+        );
+    }
+    let (open, close) = readings.both()?;
+    Ok(Driven {
+        rate: outcome.achieved_rate,
+        seconds: (close.at - open.at).as_secs_f64(),
+        cpu_nanos: close.cpu_nanos - open.cpu_nanos,
+        pss_bytes: close.pss_bytes,
+        latency: outcome.latency,
+        requests: outcome.requests,
+    })
+}
+
+/// TLS as a mesh's client sidecar speaks it, with the certificates in `folder`.
+pub(crate) fn mesh_tls(folder: &Path) -> ClientTls {
+    ClientTls {
+        roots_pem: Some(folder.join("ca.pem")),
+        certificate_pem: Some(folder.join("client.pem")),
+        key_pem: Some(folder.join("client.key")),
+        server_name: Some("server.mesh".to_owned()),
+        insecure: false,
+        alpn: vec!["http/1.1".to_owned()],
+    }
+}
+
+fn plan(load: &Load) -> load::Plan {
+    let scheme = if load.tls.is_some() { "https" } else { "http" };
+    load::Plan {
+        connections: u32::try_from(load.connections).unwrap_or(u32::MAX),
+        rate: load.rate.map_or(Rate::Max, Rate::PerSecond),
+        duration: load.window,
+        warm_up: load.warm_up,
+        timeout: Duration::from_secs(10),
+        tls: load.tls.clone(),
+        cpus: load.core.into_iter().collect(),
+        ..load::Plan::new(format!(
+            "{scheme}://{}/echo?size={}",
+            load.target, load.size
+        ))
+    }
+}
+
+/// The counters at one moment.
+struct Reading {
+    at: Instant,
+    cpu_nanos: u64,
+    pss_bytes: u64,
+}
+
+/// The counters at both ends of a window; only the first failure is kept.
+struct Readings<'a> {
+    subject: Option<&'a Subject>,
+    open: Option<anyhow::Result<Reading>>,
+    close: Option<anyhow::Result<Reading>>,
+}
+
+impl Readings<'_> {
+    fn take(&mut self, phase: Phase) {
+        match phase {
+            Phase::Measuring if self.open.is_none() => self.open = Some(self.read(false)),
+            Phase::Draining if self.close.is_none() => self.close = Some(self.read(true)),
+            _ => {}
+        }
+    }
+
+    /// Memory is walked page by page, which takes a while: only after the window.
+    fn read(&self, memory: bool) -> anyhow::Result<Reading> {
+        let at = Instant::now();
+        let cpu_nanos = self.subject.map_or(Ok(0), Subject::cpu_nanos)?;
+        let pss_bytes = match self.subject {
+            Some(subject) if memory => subject.pss_bytes()?,
+            _ => 0,
+        };
+        Ok(Reading {
+            at,
+            cpu_nanos,
+            pss_bytes,
+        })
+    }
+
+    fn both(self) -> anyhow::Result<(Reading, Reading)> {
+        let open = self.open.context("the generator told of no window")??;
+        let close = self.close.context("the generator told of no end")??;
+        Ok((open, close))
+    }
+}

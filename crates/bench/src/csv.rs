@@ -1,0 +1,218 @@
+//! `results.csv`: one row per repeat, first Istio's columns under its names and units, then ours.
+//! Its defects are mended: every column has its comma, no row is skipped or repeated, a
+//! percentile without enough samples is empty, latencies are from the intended send.
+
+use std::fmt::Write;
+
+use hdrhistogram::Histogram;
+
+use crate::latency::label;
+use crate::results::pool::percentile;
+use crate::results::{Repeat, Run, SidecarUsage};
+use crate::units::{count, mebibytes, micros};
+
+/// The whole file.
+pub fn text(run: &Run) -> String {
+    let mut text = String::new();
+    let names: Vec<&str> = columns(run, None).iter().map(|(name, _)| *name).collect();
+    text.push_str(&names.join(","));
+    text.push('\n');
+    for repeat in run.cells.iter().flat_map(|cell| &cell.repeats) {
+        let fields = columns(run, Some(repeat));
+        let fields: Vec<String> = fields.into_iter().map(|(_, value)| quoted(value)).collect();
+        writeln!(text, "{}", fields.join(",")).expect("writing to a string");
+    }
+    text
+}
+
+fn quoted(value: String) -> String {
+    match value.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", value.replace('"', "\"\"")),
+        false => value,
+    }
+}
+
+type Columns = Vec<(&'static str, String)>;
+
+/// Names and values; without a repeat the values are empty.
+fn columns(run: &Run, repeat: Option<&Repeat>) -> Columns {
+    let mut columns = harness(run, repeat);
+    columns.extend(ours(repeat));
+    columns
+}
+
+/// Istio's columns. Latencies in µs, CPU in milli-cores, memory in MiB (Pss).
+fn harness(run: &Run, repeat: Option<&Repeat>) -> Columns {
+    let extra = run.settings.extra_labels.as_deref();
+    let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
+    let quantile = |q: f64| of(&|r| micros_at(&r.latencies.intended, q));
+    let cpu = |side: Side| of(&|r| side(r).map(milli_cores).unwrap_or_default());
+    let memory = |side: Side| of(&|r| side(r).map(pss).unwrap_or_default());
+    vec![
+        ("StartTime", of(&|r| r.started.clone())),
+        (
+            "ActualDuration",
+            of(&|r| format!("{:.0}", r.window_seconds)),
+        ),
+        ("Labels", of(&|r| label(&run.id, &r.key, extra))),
+        ("NumThreads", of(&|r| r.key.connections.to_string())),
+        ("ActualQPS", of(&|r| format!("{:.0}", r.achieved_qps))),
+        ("p50", quantile(0.5)),
+        ("p90", quantile(0.9)),
+        ("p99", quantile(0.99)),
+        ("p999", quantile(0.999)),
+        ("cpu_mili_avg_istio_proxy_fortioclient", cpu(client)),
+        ("cpu_mili_avg_istio_proxy_fortioserver", cpu(server)),
+        (
+            "cpu_mili_avg_istio_proxy_istio-ingressgateway",
+            String::new(),
+        ),
+        ("mem_Mi_avg_istio_proxy_fortioclient", memory(client)),
+        ("mem_Mi_avg_istio_proxy_fortioserver", memory(server)),
+        ("mem_Mi_avg_istio_proxy_istio-ingressgateway", String::new()),
+        (
+            "RequestedQPS",
+            of(&|r| r.key.qps.unwrap_or(99_999_999).to_string()),
+        ),
+        ("RunType", of(&|_| "HTTP".to_owned())),
+        (
+            "min",
+            of(&|r| format!("{:.1}", micros(r.latencies.intended.min()))),
+        ),
+        (
+            "max",
+            of(&|r| format!("{:.1}", micros(r.latencies.intended.max()))),
+        ),
+        ("p75", quantile(0.75)),
+        ("errorPercent", of(&|r| error_percent(r))),
+        ("Payload", of(&|r| r.key.payload_bytes.to_string())),
+    ]
+}
+
+fn ours(repeat: Option<&Repeat>) -> Columns {
+    let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
+    let sent = |q: f64| of(&|r| micros_at(&r.latencies.sent, q));
+    let throttled = |side: Side| of(&|r| side(r).map(throttled_millis).unwrap_or_default());
+    let anon = |side: Side| of(&|r| side(r).map(anon_mebibytes).unwrap_or_default());
+    vec![
+        ("DataPlane", of(&|r| r.key.data_plane.clone())),
+        ("Mode", of(&|r| r.key.mode.name().to_owned())),
+        ("Repeat", of(&|r| r.index.to_string())),
+        ("Verdict", of(&|r| r.verdict.name().to_owned())),
+        ("Reasons", of(&|r| r.reasons.join("; "))),
+        ("Faults", of(&|r| r.faults.join("; "))),
+        ("Requests", of(&|r| r.requests.to_string())),
+        ("Errors", of(&|r| r.errors.to_string())),
+        ("LateSends", of(&|r| r.late.to_string())),
+        ("Unfinished", of(&|r| r.unfinished.to_string())),
+        ("AchievedQPS", of(&|r| format!("{:.2}", r.achieved_qps))),
+        ("p50_from_send", sent(0.5)),
+        ("p90_from_send", sent(0.9)),
+        ("p99_from_send", sent(0.99)),
+        ("p999_from_send", sent(0.999)),
+        ("cpu_micros_per_request", of(&|r| micros_per_request(r))),
+        ("throttled_ms_client", throttled(client)),
+        ("throttled_ms_server", throttled(server)),
+        ("anon_Mi_client", anon(client)),
+        ("anon_Mi_server", anon(server)),
+        ("generator_cores", of(&|r| share(r.generator_cores))),
+        ("machine_idle", of(&|r| share(r.machine_idle))),
+        ("machine_stolen", of(&|r| share(r.machine_stolen))),
+    ]
+}
+
+type Side = fn(&Repeat) -> Option<&SidecarUsage>;
+
+fn client(repeat: &Repeat) -> Option<&SidecarUsage> {
+    repeat.client.as_ref()
+}
+
+fn server(repeat: &Repeat) -> Option<&SidecarUsage> {
+    repeat.server.as_ref()
+}
+
+fn micros_at(histogram: &Histogram<u64>, quantile: f64) -> String {
+    percentile(histogram, quantile)
+        .map(|nanos| format!("{:.1}", micros(nanos)))
+        .unwrap_or_default()
+}
+
+fn milli_cores(usage: &SidecarUsage) -> String {
+    format!("{:.2}", usage.cores() * 1e3)
+}
+
+fn pss(usage: &SidecarUsage) -> String {
+    format!("{:.3}", mebibytes(usage.pss_bytes))
+}
+
+fn throttled_millis(usage: &SidecarUsage) -> String {
+    usage
+        .throttled_seconds
+        .map(|seconds| format!("{:.3}", seconds * 1e3))
+        .unwrap_or_default()
+}
+
+fn anon_mebibytes(usage: &SidecarUsage) -> String {
+    usage
+        .anon_bytes
+        .map(|bytes| format!("{:.3}", mebibytes(bytes)))
+        .unwrap_or_default()
+}
+
+fn error_percent(repeat: &Repeat) -> String {
+    format!(
+        "{:.4}",
+        count(repeat.errors) * 100.0 / count(repeat.requests.max(1))
+    )
+}
+
+fn micros_per_request(repeat: &Repeat) -> String {
+    let per_request = repeat.cpu_micros_per_request();
+    per_request
+        .map(|micros| format!("{micros:.3}"))
+        .unwrap_or_default()
+}
+
+fn share(value: Option<f64>) -> String {
+    value.map(|value| format!("{value:.4}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::sample;
+
+    #[test]
+    fn every_repeat_has_one_row_with_every_column() {
+        let run = sample::full_run();
+        let text = text(&run);
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+        assert_eq!(
+            names[8..10],
+            ["p999", "cpu_mili_avg_istio_proxy_fortioclient"]
+        );
+        let rows: Vec<&str> = lines.collect();
+        let repeats: usize = run.cells.iter().map(|cell| cell.repeats.len()).sum();
+        assert_eq!(rows.len(), repeats);
+        assert!(
+            rows.iter().all(|row| row.split(',').count() == names.len()),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_percentile_without_enough_samples_is_empty() {
+        let run = sample::full_run();
+        let text = text(&run);
+        let row: Vec<&str> = text.lines().nth(1).unwrap().split(',').collect();
+        // 5,000 samples: 50 beyond P99, 5 beyond P99.9.
+        assert!(!row[7].is_empty());
+        assert!(row[8].is_empty());
+    }
+
+    #[test]
+    fn a_field_with_a_comma_is_quoted() {
+        assert_eq!(quoted("a, \"b\"".to_owned()), "\"a, \"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,125 @@
+//! The seam to the data planes: what configuration, command line, readiness, counters and version
+//! a sidecar has. Implemented once per data plane; called by the environment, which starts what
+//! is described here. Describes only: it starts no sidecar itself.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::results::DataPlaneVersion;
+
+pub mod certificates;
+pub mod envoy;
+pub mod find;
+pub mod leno;
+pub mod none;
+
+pub use certificates::Certificates;
+
+/// One data plane under measurement.
+pub trait DataPlane {
+    /// The word used in options, labels and tables.
+    fn name(&self) -> &'static str;
+
+    /// Version and binary, as the program itself says it.
+    ///
+    /// # Errors
+    /// When the program cannot be run.
+    fn version(&self) -> anyhow::Result<DataPlaneVersion>;
+
+    /// Writes the configuration of one sidecar into `hop.dir` and says how to start it.
+    /// Called again for another attempt when the sidecar does not come up.
+    ///
+    /// # Errors
+    /// When a file cannot be written, or this data plane has no sidecars.
+    fn launch(&self, hop: &Hop<'_>) -> anyhow::Result<Launch>;
+
+    /// What a reader must know about how it was configured, one sentence each.
+    fn notes(&self) -> Vec<String>;
+}
+
+/// Which of the two sidecars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Beside the client: outbound.
+    Client,
+    /// Beside the server: inbound.
+    Server,
+}
+
+impl Side {
+    /// The word used in file names and labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// One sidecar's place in the path.
+#[derive(Debug)]
+pub struct Hop<'a> {
+    /// Which of the two.
+    pub side: Side,
+    /// Whether the leg between the two sidecars is mutual TLS: mode `both`. Otherwise this
+    /// sidecar is alone and both its legs are plaintext.
+    pub mutual_tls: bool,
+    /// Where it sends to: the other sidecar or the server.
+    pub upstream: SocketAddr,
+    /// Both sides' certificates.
+    pub certificates: &'a Certificates,
+    /// Its own directory for configuration files.
+    pub dir: &'a Path,
+}
+
+/// How to start a sidecar and how to know it.
+#[derive(Debug)]
+pub struct Launch {
+    /// The executable.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The configuration file, kept with the results.
+    pub config: PathBuf,
+    /// How it says that it serves.
+    pub readiness: Readiness,
+    /// The admin page with its counters.
+    pub counters: &'static str,
+}
+
+/// How a sidecar says that it serves, and where.
+#[derive(Debug, Clone)]
+pub enum Readiness {
+    /// One JSON line on standard output: `listeners.<name>` is where it serves, `admin` where its
+    /// counters are.
+    Announced {
+        /// The listener to send to.
+        listener: &'static str,
+    },
+    /// Addresses chosen beforehand; `GET /ready` on the admin address answers 200 once it serves.
+    Polled {
+        /// Where it serves.
+        listener: SocketAddr,
+        /// Where its admin pages are.
+        admin: SocketAddr,
+    },
+}
+
+/// A TCP port of the loopback interface that was free a moment ago.
+///
+/// # Errors
+/// When none can be bound.
+pub fn free_port() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("finding a free port")?;
+    Ok(listener.local_addr()?)
+}
+
+/// File name and size of a program, for the environment's description.
+pub fn binary_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    format!("{name}, {:.1} MiB", crate::units::mebibytes(bytes))
+}

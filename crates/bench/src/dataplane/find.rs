@@ -1,0 +1,113 @@
+//! Where the programs are: beside ours, in an option, in `$PATH`, in the repository's virtual
+//! environment. Called when a run is set up; runs nothing but `--version`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+
+/// The first of `given`, a file `name` beside our executable, one in `$PATH`.
+///
+/// # Errors
+/// When `given` is not a file, or there is none, with what to do.
+pub fn beside(given: Option<&Path>, name: &str) -> anyhow::Result<PathBuf> {
+    if let Some(path) = given {
+        ensure!(path.is_file(), "{} is not a file", path.display());
+        return Ok(path.to_path_buf());
+    }
+    let ours = std::env::current_exe().context("finding our own executable")?;
+    let beside = ours.with_file_name(name);
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    match in_path(name) {
+        Some(path) => Ok(path),
+        None => bail!(
+            "no {name} beside {} and none in $PATH: build it (make build) or give its path",
+            ours.display()
+        ),
+    }
+}
+
+/// Envoy's real binary: the first of `given`, `$LENO_ENVOY`, `$PATH`, `.venv` here or above our
+/// executable. `None` when nowhere.
+///
+/// # Errors
+/// When the path that was given is not a file, or leads to no binary.
+pub fn envoy(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
+    let named = std::env::var_os("LENO_ENVOY").map(PathBuf::from);
+    if let Some(path) = given.map(Path::to_path_buf).or(named) {
+        ensure!(
+            path.is_file(),
+            "{} is not a file: give the path of envoy",
+            path.display()
+        );
+        let real = behind_script(&path)
+            .with_context(|| format!("{} is a script without its binary", path.display()))?;
+        return Ok(Some(real));
+    }
+    let mut candidates: Vec<PathBuf> = in_path("envoy").into_iter().collect();
+    candidates.extend(virtual_environments().map(|venv| venv.join("bin/envoy")));
+    Ok(candidates
+        .iter()
+        .filter(|path| path.is_file())
+        .find_map(|path| behind_script(path)))
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+}
+
+/// `.venv` of the working directory and of every directory above our executable.
+fn virtual_environments() -> impl Iterator<Item = PathBuf> {
+    let here = std::env::current_dir().ok();
+    let ours = std::env::current_exe().ok();
+    let above = ours.into_iter().flat_map(|path| {
+        path.ancestors()
+            .skip(1)
+            .map(Path::to_path_buf)
+            .collect::<Vec<_>>()
+    });
+    here.into_iter().chain(above).map(|dir| dir.join(".venv"))
+}
+
+/// The binary itself, or the one that the Python package of this script ships: a script in the
+/// process tree would be one more program in the sidecar's memory and start-up time.
+fn behind_script(path: &Path) -> Option<PathBuf> {
+    let mut first = [0_u8; 2];
+    fs::File::open(path).ok()?.read_exact(&mut first).ok()?;
+    if &first != b"#!" {
+        return Some(path.to_path_buf());
+    }
+    let libraries = path.parent()?.parent()?.join("lib");
+    let mut pythons = fs::read_dir(libraries).ok()?.flatten();
+    pythons.find_map(|entry| {
+        let binary = entry.path().join("site-packages/envoy/_bin/envoy");
+        binary.is_file().then_some(binary)
+    })
+}
+
+/// What `program --version` says.
+///
+/// # Errors
+/// When it cannot be run or fails.
+pub fn version_of(program: &Path) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command.arg(OsStr::new("--version")).stdin(Stdio::null());
+    let output = command
+        .output()
+        .with_context(|| format!("running {} --version", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} --version: {}",
+        program.display(),
+        output.status
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

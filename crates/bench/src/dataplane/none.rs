@@ -1,0 +1,31 @@
+//! No data plane: the generator speaks to the server. It has no sidecars to start.
+
+use super::{DataPlane, Hop, Launch};
+use crate::results::DataPlaneVersion;
+
+/// The yardstick.
+#[derive(Debug)]
+pub struct None;
+
+impl DataPlane for None {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn version(&self) -> anyhow::Result<DataPlaneVersion> {
+        let version = "no sidecar".to_owned();
+        Ok(DataPlaneVersion {
+            name: self.name().to_owned(),
+            version,
+            binary: Option::None,
+        })
+    }
+
+    fn launch(&self, _hop: &Hop<'_>) -> anyhow::Result<Launch> {
+        anyhow::bail!("`none` has no sidecars: use mode baseline")
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

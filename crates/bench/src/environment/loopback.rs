@@ -1,0 +1,238 @@
+//! The loopback environment: every role a process of this machine, addresses on 127.0.0.1, a
+//! cgroup per sidecar where they may be written. Needs no root; with it, limits are enforced.
+//! Whatever it starts or makes is gone when it is dropped.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+
+use anyhow::{Context, anyhow};
+
+use super::{Environment, Placed};
+use crate::cgroup::{Hierarchy, Limit};
+use crate::dataplane::{Certificates, DataPlane, Hop, Side};
+use crate::machine;
+use crate::process::{Child, Placing, Program, pin_self, usable_cpus};
+use crate::results::{self, Limits, Mode, Placement};
+
+mod path;
+mod placement;
+mod sidecar;
+
+use path::LoopbackPath;
+use sidecar::Sidecar;
+
+/// Of each sidecar, as in the published reports.
+const LIMIT: Limit = Limit {
+    cpus: 1.0,
+    memory_bytes: 512 << 20,
+};
+
+/// This machine.
+#[derive(Debug)]
+pub struct Loopback {
+    launcher: PathBuf,
+    cgroups: Result<Hierarchy, String>,
+    placement: Placement,
+    certificates: Certificates,
+    server: Child,
+    server_addr: SocketAddr,
+    placed: u32,
+    cpus: usize,
+    // Last: dropped after the processes that read from it.
+    work: tempfile::TempDir,
+}
+
+impl Loopback {
+    /// Starts the echo server. `launcher` is the `leno` command itself.
+    ///
+    /// # Errors
+    /// When the certificates cannot be made or the server does not come up.
+    pub fn start(launcher: PathBuf) -> anyhow::Result<Self> {
+        let work = tempfile::tempdir().context("making a working directory")?;
+        let certificates = Certificates::make(&work.path().join("certificates"))?;
+        let cpus = usable_cpus();
+        let placement = placement::of(&cpus);
+        pin_self(&placement.generator).context("pinning the benchmark beside its generator")?;
+        let (server, server_addr) = start_server(&launcher, &placement)?;
+        let cgroups = Hierarchy::find();
+        let placed = 0;
+        Ok(Self {
+            launcher,
+            cgroups,
+            placement,
+            certificates,
+            server,
+            server_addr,
+            placed,
+            cpus: cpus.len(),
+            work,
+        })
+    }
+
+    fn start_sidecar(
+        &self,
+        plane: &dyn DataPlane,
+        side: Side,
+        mutual_tls: bool,
+        upstream: SocketAddr,
+    ) -> anyhow::Result<Sidecar> {
+        let dir = self
+            .work
+            .path()
+            .join(format!("{}-{}", self.placed, side.name()));
+        fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
+        let certificates = &self.certificates;
+        let hop = Hop {
+            side,
+            mutual_tls,
+            upstream,
+            certificates,
+            dir: &dir,
+        };
+        sidecar::start(&self.launcher, plane, &hop, || self.placing(side))
+    }
+
+    /// CPUs and a new cgroup for one sidecar.
+    fn placing(&self, side: Side) -> anyhow::Result<sidecar::Room> {
+        let cpus = match side {
+            Side::Client => self.placement.client_sidecar.clone(),
+            Side::Server => self.placement.server_sidecar.clone(),
+        };
+        let cgroup = match &self.cgroups {
+            Ok(hierarchy) => {
+                let name = format!("{}-{}", side.name(), self.placed);
+                Some(hierarchy.make(&name, LIMIT).context("making a cgroup")?)
+            }
+            Err(_) => None,
+        };
+        Ok(sidecar::Room { cpus, cgroup })
+    }
+
+    fn limits(&self) -> Limits {
+        match &self.cgroups {
+            Ok(hierarchy) => Limits {
+                cpus: Some(LIMIT.cpus),
+                memory_bytes: Some(LIMIT.memory_bytes),
+                how: hierarchy.name().to_owned(),
+            },
+            Err(why) => Limits {
+                how: format!("not enforced: {why}"),
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+impl Environment for Loopback {
+    fn describe(&self) -> results::Environment {
+        let (cpu_source, memory_source) = match &self.cgroups {
+            Ok(hierarchy) => {
+                let name = hierarchy.name();
+                (
+                    format!("{name} of each sidecar"),
+                    format!("Pss from smaps_rollup; anon: {name}"),
+                )
+            }
+            Err(_) => {
+                let cpu = "schedstat of each thread of the sidecar";
+                (cpu.to_owned(), "Pss from smaps_rollup".to_owned())
+            }
+        };
+        results::Environment {
+            kind: "loopback".to_owned(),
+            generator: format!("leno load {}", env!("CARGO_PKG_VERSION")),
+            limits: self.limits(),
+            placement: self.placement.clone(),
+            cpu_source,
+            memory_source,
+            notes: notes(),
+            // Not what is left to us after pinning ourselves.
+            cpus: self.cpus,
+            ..machine::describe()
+        }
+    }
+
+    fn place(&mut self, plane: &dyn DataPlane, mode: Mode) -> anyhow::Result<Box<dyn Placed>> {
+        self.server.check()?;
+        self.placed += 1;
+        let mutual_tls = mode == Mode::Both;
+        let mut target = self.server_addr;
+        let mut sidecars = Vec::new();
+        for (side, crossed) in [
+            (Side::Server, mode.crosses_server()),
+            (Side::Client, mode.crosses_client()),
+        ] {
+            if crossed {
+                let sidecar = self.start_sidecar(plane, side, mutual_tls, target)?;
+                target = sidecar.address();
+                sidecars.push(sidecar);
+            }
+        }
+        Ok(Box::new(LoopbackPath::new(target, sidecars)))
+    }
+
+    fn generate(
+        &self,
+        mut plan: load::Plan,
+        watch: &mut dyn FnMut(&load::Progress) -> ControlFlow<()>,
+    ) -> anyhow::Result<Option<load::Outcome>> {
+        plan.cpus.clone_from(&self.placement.generator);
+        let (tell, told) = channel();
+        // A thread of its own, so that an interrupted run can leave it behind: the program ends
+        // right after.
+        let generator = std::thread::spawn(move || {
+            // Nobody listens any more once the run was interrupted.
+            load::run(&plan, &mut |progress| drop(tell.send(*progress)))
+        });
+        for progress in told {
+            if watch(&progress).is_break() {
+                return Ok(None);
+            }
+        }
+        let outcome = generator
+            .join()
+            .map_err(|_| anyhow!("the generator panicked"))?;
+        Ok(Some(outcome?))
+    }
+}
+
+fn notes() -> Vec<String> {
+    let notes = [
+        "All roles share one machine and its loopback interface: latencies have no network in \
+         them, and compare data planes with each other, not with a cluster.",
+        "Pss shares out the pages of a program among all processes that run it: in mode both, \
+         two sidecars share one program's.",
+        "Each repeat starts its sidecars afresh and warms them up before the window opens.",
+    ];
+    notes.map(str::to_owned).to_vec()
+}
+
+fn start_server(
+    launcher: &std::path::Path,
+    placement: &Placement,
+) -> anyhow::Result<(Child, SocketAddr)> {
+    let placing = Placing {
+        cpus: placement.server.clone(),
+        ..Placing::default()
+    };
+    let args = ["load", "serve", "--address", "127.0.0.1", "--port", "0"]
+        .map(Into::into)
+        .to_vec();
+    let label = "echo server (leno load serve)".to_owned();
+    let program = Program {
+        label,
+        path: launcher.to_path_buf(),
+        args,
+    };
+    let mut server = Child::start(launcher, &placing, &program)?;
+    let line = server.line()?;
+    let event: serde_json::Value = serde_json::from_str(&line)
+        .with_context(|| format!("the echo server said `{line}` instead of its address"))?;
+    let address = event["address"].as_str().and_then(|text| text.parse().ok());
+    let address =
+        address.with_context(|| format!("the echo server said `{line}`: no address in it"))?;
+    Ok((server, address))
+}

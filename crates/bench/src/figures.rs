@@ -1,0 +1,72 @@
+//! The figures of a run: percentiles, CPU and memory against connections, as SVG written by hand.
+//! Called by `report`. Pure: a run in, text out; it never averages a percentile and never smooths.
+
+mod axis;
+mod metric;
+pub(crate) mod number;
+mod palette;
+mod plot;
+mod series;
+
+pub(crate) use palette::{style, styles};
+
+use crate::results::Run;
+
+/// One figure of a run.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// File name without its ending, e.g. `latency-p99`.
+    pub name: &'static str,
+    /// What it shows, for a caption.
+    pub title: String,
+    /// A whole SVG document in light colours; classes let a page restyle it.
+    pub svg: String,
+}
+
+/// The eight figures, in the order of the report.
+pub fn all(run: &Run) -> Vec<Figure> {
+    metric::ALL
+        .iter()
+        .map(|metric| {
+            let chart = series::chart(run, metric);
+            Figure {
+                name: metric.name,
+                title: metric.title.to_owned(),
+                svg: plot::svg(&chart),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::sample;
+
+    #[test]
+    fn a_run_has_eight_figures_with_distinct_names() {
+        let figures = all(&sample::full_run());
+        let mut names: Vec<_> = figures.iter().map(|figure| figure.name).collect();
+        names.dedup();
+        assert_eq!(names.len(), 8);
+    }
+
+    #[test]
+    fn every_figure_is_well_formed() {
+        for figure in all(&sample::full_run()) {
+            plot::tests::check_well_formed(&figure.svg);
+        }
+    }
+
+    #[test]
+    fn an_empty_run_still_has_figures() {
+        for figure in all(&sample::run()) {
+            plot::tests::check_well_formed(&figure.svg);
+            assert!(
+                figure.svg.contains("nothing was measured"),
+                "{}",
+                figure.svg
+            );
+        }
+    }
+}

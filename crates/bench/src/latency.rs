@@ -1,0 +1,247 @@
+//! `leno bench latency` and `leno demo`: a run from its options to its folder, in order.
+//! Each repeat is saved as soon as it is taken, so that nothing measured is ever lost.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use crate::dataplane::DataPlane;
+use crate::environment::Environment;
+use crate::environment::loopback::Loopback;
+use crate::interrupt::Interrupt;
+use crate::results::{self, CellKey, Repeat, Run, SCHEMA, Settings, Verdict, folder};
+use crate::{clock, csv, report, table};
+
+mod harness_file;
+mod judge;
+mod measure;
+pub mod options;
+mod order;
+mod planes;
+mod progress;
+
+pub use options::{Args, Grid, Programs};
+
+use measure::Bench;
+use order::Job;
+use progress::Shown;
+
+/// A void repeat is taken again this often: whatever starved the generator may have passed.
+const RETAKES: u32 = 2;
+
+/// Runs it: measures what is missing, then writes and prints what there is.
+///
+/// # Errors
+/// When the options make no sense, a data plane does not come up, or a file cannot be written.
+/// What was measured until then is kept, and `--resume` goes on with it.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    run_noting(args, Vec::new())
+}
+
+/// The quick run of `none`, `leno` and, if found, `envoy`.
+///
+/// # Errors
+/// As [`run`].
+pub fn demo(programs: Programs, out: Option<PathBuf>) -> anyhow::Result<()> {
+    let (data_planes, notes) = planes::of_demo(&programs)?;
+    let grid = Grid {
+        data_planes,
+        ..Grid::default()
+    };
+    let args = Args {
+        grid,
+        programs,
+        out,
+        quick: true,
+        ..Args::default()
+    };
+    run_noting(&args, notes)
+}
+
+fn run_noting(args: &Args, notes: Vec<String>) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let launcher = std::env::current_exe().context("finding our own executable")?;
+    let (mut run, dir, planes) = prepare(args)?;
+    run.environment.notes.extend(notes);
+    let mut environment = Loopback::start(launcher)?;
+    describe(&mut run.environment, &environment, &planes)?;
+    folder::save_run(&dir, &run)?;
+    let measured = measure_all(&mut run, &dir, &planes, &mut environment, &interrupt);
+    drop(environment);
+    let finished = finish(&run, &dir);
+    let go_on = || format!("leno bench latency --resume {}", dir.display());
+    measured.with_context(|| format!("the run stops here; go on with: {}", go_on()))?;
+    finished
+}
+
+/// The run with what it holds already, its folder, and the data planes that it names.
+fn prepare(args: &Args) -> anyhow::Result<(Run, PathBuf, Vec<Box<dyn DataPlane>>)> {
+    if let Some(dir) = &args.resume {
+        let run = folder::open(dir)?;
+        let planes = planes::named(&run.settings.data_planes, &args.programs)?;
+        return Ok((run, dir.clone(), planes));
+    }
+    let mut resolved = options::resolve(args)?;
+    let settings = &mut resolved.settings;
+    let planes = match settings.data_planes.is_empty() {
+        true => planes::found(&args.programs, &mut resolved.notes)?,
+        false => planes::named(&settings.data_planes, &args.programs)?,
+    };
+    settings.data_planes = planes.iter().map(|plane| plane.name().to_owned()).collect();
+    ensure!(
+        !settings.keys().is_empty(),
+        "the grid is empty: {}",
+        EMPTY_GRID
+    );
+    let stamp = clock::stamp();
+    let dir = args
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("results/latency-{stamp}")));
+    ensure!(
+        !dir.join("run.json").exists(),
+        "{} holds a run: use --resume, or another --out",
+        dir.display()
+    );
+    Ok((new_run(resolved, &stamp), dir, planes))
+}
+
+const EMPTY_GRID: &str = "baseline needs the data plane none, the other modes need another one";
+
+fn new_run(resolved: options::Resolved, stamp: &str) -> Run {
+    let command: Vec<String> = std::env::args().collect();
+    let mut run = Run {
+        schema: SCHEMA,
+        id: format!("leno-{stamp}"),
+        started: clock::now(),
+        command: command.join(" "),
+        settings: resolved.settings,
+        environment: results::Environment::default(),
+        cells: Vec::new(),
+    };
+    run.environment.notes = resolved.notes;
+    run
+}
+
+/// Completes the description of a new run; checks that a resumed one goes on with the same
+/// programs.
+fn describe(
+    described: &mut results::Environment,
+    environment: &dyn Environment,
+    planes: &[Box<dyn DataPlane>],
+) -> anyhow::Result<()> {
+    let versions = planes.iter().map(|plane| plane.version());
+    let versions = versions.collect::<anyhow::Result<Vec<_>>>()?;
+    if !described.kind.is_empty() {
+        let before = &described.data_planes;
+        ensure!(
+            *before == versions,
+            "the run was begun with other programs: {before:?}, now {versions:?}"
+        );
+        return Ok(());
+    }
+    described
+        .notes
+        .iter()
+        .for_each(|note| eprintln!("note: {note}"));
+    let mut notes = std::mem::take(&mut described.notes);
+    *described = environment.describe();
+    described.data_planes = versions;
+    described
+        .notes
+        .extend(planes.iter().flat_map(|plane| plane.notes()));
+    described.notes.append(&mut notes);
+    Ok(())
+}
+
+fn measure_all(
+    run: &mut Run,
+    dir: &Path,
+    planes: &[Box<dyn DataPlane>],
+    environment: &mut dyn Environment,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let settings = run.settings.clone();
+    let run_id = run.id.clone();
+    let bench = Bench {
+        settings: &settings,
+        run_id: &run_id,
+        dir,
+        interrupt,
+    };
+    let mut jobs = order::jobs(&settings.keys(), settings.repeats, settings.seed);
+    jobs.retain(|job| !run.holds(&job.key, job.index));
+    let mut shown = Shown::begin(run, dir, jobs.len());
+    for job in &jobs {
+        let plane = planes
+            .iter()
+            .find(|plane| plane.name() == job.key.data_plane);
+        let plane = plane.with_context(|| format!("no data plane {}", job.key.data_plane))?;
+        shown.begins(job);
+        let taken = take(&bench, environment, plane.as_ref(), job)
+            .with_context(|| format!("measuring {}", job.key.slug()))?;
+        let Some(repeat) = taken else {
+            shown.interrupted();
+            return Ok(());
+        };
+        shown.ends(&repeat);
+        run.insert(repeat);
+    }
+    Ok(())
+}
+
+/// One repeat; again when it turns out void.
+fn take(
+    bench: &Bench<'_>,
+    environment: &mut dyn Environment,
+    plane: &dyn DataPlane,
+    job: &Job,
+) -> anyhow::Result<Option<Repeat>> {
+    let mut left = RETAKES;
+    loop {
+        let repeat = measure::take(bench, environment, plane, job)?;
+        match repeat {
+            Some(repeat) if repeat.verdict == Verdict::Void && left > 0 => left -= 1,
+            repeat => return Ok(repeat),
+        }
+    }
+}
+
+/// Everything that is made from what was measured; also from a part of it.
+fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
+    ensure!(!run.cells.is_empty(), "nothing was measured");
+    folder::write_whole(&dir.join("results.csv"), csv::text(run).as_bytes())?;
+    report::write(run, dir).context("writing the report")?;
+    table::print(run);
+    let missing = missing(run);
+    if missing > 0 {
+        println!(
+            "{missing} repeats are missing: leno bench latency --resume {}",
+            dir.display()
+        );
+    }
+    println!("results  {}", dir.display());
+    println!("report   {}", dir.join("report.html").display());
+    Ok(())
+}
+
+fn missing(run: &Run) -> usize {
+    let Settings { repeats, seed, .. } = run.settings;
+    let jobs = order::jobs(&run.settings.keys(), repeats, seed);
+    jobs.iter()
+        .filter(|job| !run.holds(&job.key, job.index))
+        .count()
+}
+
+/// A cell's label in the form of Istio's harness.
+pub fn label(run_id: &str, key: &CellKey, extra: Option<&str>) -> String {
+    let CellKey {
+        data_plane,
+        connections,
+        payload_bytes,
+        ..
+    } = key;
+    let extra = extra.map(|extra| format!("_{extra}")).unwrap_or_default();
+    let (qps, mode) = (key.qps_word(), key.mode.name());
+    format!("{run_id}_qps_{qps}_c_{connections}_{payload_bytes}_{data_plane}{extra}_{mode}")
+}

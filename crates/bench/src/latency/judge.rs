@@ -1,0 +1,147 @@
+//! From what the generator and the environment saw to a repeat: its verdict and its faults.
+//! Pure. It only ever makes a repeat look worse.
+
+use crate::environment::Usage;
+use crate::results::{CellKey, Latencies, Repeat, SidecarUsage, Verdict};
+use crate::units;
+
+/// Below this share of idle time the machine itself is what was measured.
+const IDLE_MIN: f64 = 0.02;
+
+/// Puts a repeat together.
+pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: Usage) -> Repeat {
+    let (verdict, reasons) = verdict(&outcome.verdict, &usage);
+    let mut statuses = outcome.statuses.clone();
+    if outcome.failed() > 0 {
+        statuses.insert(0, outcome.failed());
+    }
+    let mut repeat = Repeat {
+        key: key.clone(),
+        index,
+        started: crate::clock::text(outcome.started),
+        verdict,
+        reasons,
+        faults: Vec::new(),
+        window_seconds: outcome.plan.duration.as_secs_f64(),
+        asked_qps: outcome.asked_rate,
+        achieved_qps: outcome.achieved_rate,
+        requests: outcome.requests,
+        errors: outcome.errors(),
+        late: outcome.late_sends,
+        unfinished: outcome.unfinished,
+        statuses,
+        generator_cores: Some(
+            outcome.generator.cpu.as_secs_f64() / outcome.plan.duration.as_secs_f64(),
+        ),
+        machine_idle: usage.machine_idle,
+        machine_stolen: usage.machine_stolen,
+        client: usage.client,
+        server: usage.server,
+        latencies: Latencies {
+            intended: outcome.latency.clone(),
+            sent: outcome.latency_from_send.clone(),
+        },
+    };
+    repeat.faults = faults(&repeat);
+    repeat
+}
+
+fn verdict(generator: &load::Verdict, usage: &Usage) -> (Verdict, Vec<String>) {
+    let idle = usage.machine_idle.unwrap_or(1.0);
+    match generator {
+        _ if idle < IDLE_MIN => {
+            let share = idle * 100.0;
+            let reason = format!("the machine was idle for {share:.1} % of the window only");
+            (Verdict::MachineBound, vec![reason])
+        }
+        load::Verdict::Valid => (Verdict::Valid, Vec::new()),
+        load::Verdict::Saturated => (
+            Verdict::Saturated,
+            vec!["the target took less than the asked rate".to_owned()],
+        ),
+        load::Verdict::Void { reason } => (Verdict::Void, vec![reason.clone()]),
+    }
+}
+
+/// What contradicts the cell: errors, no requests, or CPU in the wrong place.
+fn faults(repeat: &Repeat) -> Vec<String> {
+    let mut faults = Vec::new();
+    if repeat.requests == 0 {
+        faults.push("no requests".to_owned());
+    }
+    if repeat.errors > 0 {
+        let share = units::count(repeat.errors) * 100.0 / units::count(repeat.requests.max(1));
+        faults.push(format!(
+            "{} errors ({share:.2} %): {:?}",
+            repeat.errors, repeat.statuses
+        ));
+    }
+    let mode = repeat.key.mode;
+    for (side, crosses, usage) in [
+        ("client", mode.crosses_client(), &repeat.client),
+        ("server", mode.crosses_server(), &repeat.server),
+    ] {
+        let worked = usage.as_ref().is_some_and(SidecarUsage::worked);
+        if worked != crosses {
+            let found = if worked { "used CPU" } else { "used no CPU" };
+            faults.push(format!(
+                "the {side} sidecar {found} in mode {}",
+                mode.name()
+            ));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Mode, sample};
+
+    #[test]
+    fn a_sound_repeat_has_no_faults() {
+        assert_eq!(faults(&sample::repeat("leno", 0)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn cpu_in_the_wrong_place_is_a_fault() {
+        let mut repeat = sample::repeat("leno", 0);
+        repeat.server = None;
+        assert_eq!(
+            faults(&repeat),
+            ["the server sidecar used no CPU in mode both"]
+        );
+        let mut repeat = sample::repeat("leno", 0);
+        repeat.key.mode = Mode::ServerOnly;
+        assert_eq!(
+            faults(&repeat),
+            ["the client sidecar used CPU in mode serveronly"]
+        );
+    }
+
+    #[test]
+    fn errors_are_a_fault_with_their_statuses() {
+        let mut repeat = sample::repeat("leno", 0);
+        repeat.errors = 50;
+        repeat.statuses.insert(503, 50);
+        let faults = faults(&repeat);
+        assert!(faults[0].starts_with("50 errors (1.00 %)"), "{faults:?}");
+        assert!(faults[0].contains("503"), "{faults:?}");
+    }
+
+    #[test]
+    fn a_machine_without_idle_time_gives_no_verdict() {
+        let usage = Usage {
+            machine_idle: Some(0.01),
+            ..Usage::default()
+        };
+        let void = load::Verdict::Void {
+            reason: String::new(),
+        };
+        assert_eq!(verdict(&void, &usage).0, Verdict::MachineBound);
+        assert_eq!(
+            verdict(&load::Verdict::Valid, &Usage::default()).0,
+            Verdict::Valid
+        );
+    }
+}

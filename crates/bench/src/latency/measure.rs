@@ -1,0 +1,128 @@
+//! One repeat: place the sidecars, load them, read what they used between the two ends of the
+//! window. Called by `latency` for each job. Leaves no process behind, also on error.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::judge;
+use super::order::Job;
+use crate::dataplane::DataPlane;
+use crate::environment::{Environment, Placed, Usage};
+use crate::interrupt::Interrupt;
+use crate::results::{Arrivals, Repeat, Settings, folder};
+
+/// What a repeat needs besides its job.
+pub(super) struct Bench<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) run_id: &'a str,
+    pub(super) dir: &'a Path,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+/// Takes one repeat and saves its artefacts; `None` when it was interrupted.
+pub(super) fn take(
+    bench: &Bench<'_>,
+    environment: &mut dyn Environment,
+    plane: &dyn DataPlane,
+    job: &Job,
+) -> anyhow::Result<Option<Repeat>> {
+    let mut placed = environment.place(plane, job.key.mode)?;
+    let before = placed.counters();
+    let plan = plan(bench, job, placed.as_ref());
+    let measured = measure(environment, placed.as_mut(), plan, bench.interrupt);
+    // A sidecar that died explains a failed run better than the run's own error.
+    placed.check()?;
+    let Some((outcome, usage)) = measured? else {
+        return Ok(None);
+    };
+    let repeat = judge::repeat(&job.key, job.index, &outcome, usage);
+    let (dir, slug) = (bench.dir, job.key.slug());
+    let fortio = serde_json::to_vec_pretty(&load::report::fortio(&outcome))?;
+    folder::write_whole(&folder::repeat_path(dir, &repeat, "fortio.json"), &fortio)?;
+    for (moment, pages) in [("before", before), ("after", placed.counters())] {
+        for (side, text) in pages {
+            let ending = format!("{}-{moment}.stats", side.name());
+            folder::write_whole(&folder::repeat_path(dir, &repeat, &ending), text.as_bytes())?;
+        }
+    }
+    for (name, content) in placed.configurations() {
+        let path = folder::configurations_dir(dir).join(format!("{slug}.{name}"));
+        folder::write_whole(&path, content.as_bytes())?;
+    }
+    folder::save_repeat(dir, &repeat)?;
+    Ok(Some(repeat))
+}
+
+fn plan(bench: &Bench<'_>, job: &Job, placed: &dyn Placed) -> load::Plan {
+    let (settings, key) = (bench.settings, &job.key);
+    let url = format!("http://{}/echo?size={}", placed.target(), key.payload_bytes);
+    let rate = key
+        .qps
+        .map_or(load::Rate::Max, |qps| load::Rate::PerSecond(f64::from(qps)));
+    let arrivals = match settings.arrivals {
+        Arrivals::Staggered => load::Arrivals::Staggered,
+        Arrivals::Poisson => load::Arrivals::Poisson,
+    };
+    load::Plan {
+        connections: key.connections,
+        rate,
+        arrivals,
+        duration: Duration::from_secs_f64(settings.duration_seconds),
+        warm_up: Duration::from_secs_f64(settings.warmup_seconds),
+        headers: settings.headers.clone(),
+        seed: settings.seed.wrapping_add(u64::from(job.index)),
+        labels: super::label(bench.run_id, key, settings.extra_labels.as_deref()),
+        ..load::Plan::new(url)
+    }
+}
+
+fn measure(
+    environment: &dyn Environment,
+    placed: &mut dyn Placed,
+    plan: load::Plan,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<(load::Outcome, Usage)>> {
+    let mut ends = Ends {
+        placed,
+        opened: None,
+        closed: None,
+    };
+    let outcome = environment.generate(plan, &mut |progress| {
+        ends.meet(progress.phase);
+        if interrupt.is_raised() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    let Some(outcome) = outcome else {
+        return Ok(None);
+    };
+    ends.opened
+        .context("the generator never told that its window opened")??;
+    let usage = ends
+        .closed
+        .context("the generator never told that its window closed")??;
+    Ok(Some((outcome, usage)))
+}
+
+/// Reads the counters at the first word of each end of the window.
+struct Ends<'a> {
+    placed: &'a mut dyn Placed,
+    opened: Option<anyhow::Result<()>>,
+    closed: Option<anyhow::Result<Usage>>,
+}
+
+impl Ends<'_> {
+    fn meet(&mut self, phase: load::Phase) {
+        if phase == load::Phase::Measuring && self.opened.is_none() {
+            self.opened = Some(self.placed.open_window());
+        }
+        if phase >= load::Phase::Draining && self.closed.is_none() {
+            self.closed = Some(self.placed.close_window());
+        }
+    }
+}

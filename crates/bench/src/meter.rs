@@ -1,0 +1,165 @@
+//! What a process used between two moments: CPU, throttling, memory; and how idle the machine
+//! was. Called by the environment at both ends of the measured window. Reads, never changes.
+
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::cgroup::Cgroup;
+use crate::results::SidecarUsage;
+
+/// Reads one process, through its cgroup where it has one.
+#[derive(Debug)]
+pub struct Meter {
+    pid: u32,
+    cgroup: Option<Cgroup>,
+}
+
+/// Counters of a process at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    at: Instant,
+    cpu: Duration,
+    throttled: Option<Duration>,
+}
+
+impl Meter {
+    /// Watches `pid`; owns its cgroup, which goes when the meter does.
+    pub fn new(pid: u32, cgroup: Option<Cgroup>) -> Self {
+        Self { pid, cgroup }
+    }
+
+    /// Reads the CPU counters now.
+    pub fn read(&self) -> io::Result<Reading> {
+        let (cpu, throttled) = match &self.cgroup {
+            Some(cgroup) => (cgroup.cpu()?, cgroup.throttled().ok()),
+            None => (cpu_of(self.pid)?, None),
+        };
+        Ok(Reading {
+            at: Instant::now(),
+            cpu,
+            throttled,
+        })
+    }
+
+    /// What was used since `begin`, given the counters at the end. Memory is read here: call it
+    /// right after the window, and after all CPU counters, because reading it takes time.
+    pub fn usage(&self, begin: Reading, end: Reading) -> io::Result<SidecarUsage> {
+        let throttled = end.throttled.zip(begin.throttled);
+        let throttled = throttled.map(|(end, begin)| end.saturating_sub(begin).as_secs_f64());
+        Ok(SidecarUsage {
+            cpu_seconds: end.cpu.saturating_sub(begin.cpu).as_secs_f64(),
+            window_seconds: (end.at - begin.at).as_secs_f64(),
+            throttled_seconds: throttled,
+            pss_bytes: pss_of(self.pid)?,
+            anon_bytes: self
+                .cgroup
+                .as_ref()
+                .and_then(|cgroup| cgroup.anon_bytes().ok()),
+        })
+    }
+}
+
+/// CPU time of the living threads of a process, to the nanosecond where the kernel keeps it.
+pub fn cpu_of(pid: u32) -> io::Result<Duration> {
+    let mut nanos = 0_u64;
+    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end between listing and reading.
+        let Ok(text) = fs::read_to_string(entry?.path().join("schedstat")) else {
+            continue;
+        };
+        let ran = text
+            .split_whitespace()
+            .next()
+            .and_then(|word| word.parse::<u64>().ok());
+        nanos += ran.unwrap_or(0);
+    }
+    if nanos > 0 {
+        Ok(Duration::from_nanos(nanos))
+    } else {
+        ticks_of(pid)
+    }
+}
+
+/// CPU time in the scheduler's ticks: all that a kernel without schedstats keeps.
+fn ticks_of(pid: u32) -> io::Result<Duration> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields = after_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.filter_map(|word| word.parse::<u64>().ok()).sum();
+    Ok(Duration::from_micros(
+        ticks * 1_000_000 / rustix::param::clock_ticks_per_second(),
+    ))
+}
+
+/// Proportional set size in bytes.
+pub fn pss_of(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024)
+        .ok_or_else(|| io::Error::other("no Pss in smaps_rollup"))
+}
+
+/// CPU time of the whole machine since it started, in ticks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Machine {
+    idle: u64,
+    stolen: u64,
+    total: u64,
+}
+
+impl Machine {
+    /// Reads `/proc/stat` now.
+    pub fn read() -> io::Result<Self> {
+        Ok(Self::parse(&fs::read_to_string("/proc/stat")?))
+    }
+
+    fn parse(text: &str) -> Self {
+        // user nice system idle iowait irq softirq steal; guest time is within user.
+        let mut ticks = [0_u64; 8];
+        let words = text.split_whitespace().skip(1);
+        for (tick, word) in ticks.iter_mut().zip(words) {
+            *tick = word.parse().unwrap_or(0);
+        }
+        Self {
+            idle: ticks[3] + ticks[4],
+            stolen: ticks[7],
+            total: ticks.iter().sum(),
+        }
+    }
+
+    /// Shares of the time since `begin` that were idle and stolen; `None` when no tick passed.
+    #[expect(clippy::cast_precision_loss, reason = "ticks are far below 2^52")]
+    pub fn shares_since(self, begin: Self) -> Option<(f64, f64)> {
+        let total = self
+            .total
+            .checked_sub(begin.total)
+            .filter(|&ticks| ticks > 0)? as f64;
+        let share = |end: u64, begin: u64| end.saturating_sub(begin) as f64 / total;
+        Some((
+            share(self.idle, begin.idle),
+            share(self.stolen, begin.stolen),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_process_has_cpu_and_memory() {
+        let pid = std::process::id();
+        assert!(cpu_of(pid).unwrap() > Duration::ZERO);
+        assert!(pss_of(pid).unwrap() > 0);
+    }
+
+    #[test]
+    fn shares_are_of_the_time_between_two_readings() {
+        let begin = Machine::parse("cpu 10 0 10 80 0 0 0 0 0 0\ncpu0 1");
+        let end = Machine::parse("cpu 40 0 20 130 0 0 0 10 0 0\ncpu0 1");
+        assert_eq!(end.shares_since(begin), Some((0.5, 0.1)));
+        assert_eq!(begin.shares_since(begin), None);
+    }
+}

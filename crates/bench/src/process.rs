@@ -1,0 +1,246 @@
+//! Child processes of a benchmark: started in their cgroups and on their CPUs from the first
+//! instruction, watched, and gone when their guard is dropped, whatever happens to us.
+//! Called by the environment and by `leno bench cost`. Never signals a process it did not start.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use rustix::process::{Pid, Signal};
+use rustix::thread::CpuSet;
+
+/// Lines of a child's standard error that are kept to explain its failure.
+const TAIL_LINES: usize = 12;
+/// How long a child may take until it is ready: generous, machines under test are busy.
+pub const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// Where a child runs.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Placing {
+    /// A CPU it may use; repeatable; none means any
+    #[arg(long = "cpu")]
+    pub cpus: Vec<usize>,
+    /// A cgroup directory that it joins; repeatable
+    #[arg(long = "join")]
+    pub cgroups: Vec<PathBuf>,
+    /// The process whose end ends it
+    #[arg(long)]
+    pub parent: Option<u32>,
+}
+
+/// What a child runs.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// How errors name it, e.g. `server sidecar (envoy)`.
+    pub label: String,
+    /// The executable.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// Turns this process into `program`: joins the cgroups, takes the CPUs, dies with its parent,
+/// and executes it. Called by the hidden `leno bench place`. Returns only on failure.
+pub fn place(placing: &Placing, program: &[OsString]) -> anyhow::Error {
+    if let Err(error) = prepare(placing) {
+        return error;
+    }
+    let Some((path, args)) = program.split_first() else {
+        return anyhow!("no program given: add it after --");
+    };
+    let error = Command::new(path).args(args).exec();
+    anyhow!(error).context(format!("executing {}", path.display()))
+}
+
+fn prepare(placing: &Placing) -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+    if placing.parent.is_some() && placing.parent != parent {
+        anyhow::bail!("the benchmark that started this is gone");
+    }
+    for dir in &placing.cgroups {
+        let path = dir.join("cgroup.procs");
+        std::fs::write(&path, std::process::id().to_string())
+            .with_context(|| format!("joining {}", dir.display()))?;
+    }
+    pin_self(&placing.cpus).with_context(|| format!("taking CPUs {:?}", placing.cpus))
+}
+
+/// Pins the calling thread, and what it starts from now on; no CPUs means nothing changes.
+pub fn pin_self(cpus: &[usize]) -> std::io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// CPUs that this process may use.
+pub fn usable_cpus() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
+        return vec![0];
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect()
+}
+
+/// A running child. Dropping it ends the process and waits for it.
+#[derive(Debug)]
+pub struct Child {
+    label: String,
+    process: std::process::Child,
+    stdout: Receiver<String>,
+    tail: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Child {
+    /// Starts `program` through `launcher`, an executable with `bench place` (the `leno` command).
+    pub fn start(launcher: &Path, placing: &Placing, program: &Program) -> anyhow::Result<Self> {
+        let mut command = Command::new(launcher);
+        command
+            .args(["bench", "place", "--parent"])
+            .arg(std::process::id().to_string());
+        for cpu in &placing.cpus {
+            command.arg("--cpu").arg(cpu.to_string());
+        }
+        for dir in &placing.cgroups {
+            command.arg("--join").arg(dir);
+        }
+        command.arg("--").arg(&program.path).args(&program.args);
+        // A group of its own: Ctrl-C in the terminal is for us, and we decide what ends.
+        command.process_group(0);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut process = command
+            .spawn()
+            .with_context(|| format!("starting {}", launcher.display()))?;
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        keep_tail(process.stderr.take(), Arc::clone(&tail));
+        let stdout = lines_of(process.stdout.take());
+        Ok(Self {
+            label: program.label.clone(),
+            process,
+            stdout,
+            tail,
+        })
+    }
+
+    /// Its process id. Placing executes in place, so it is the program's own.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The next line of its standard output.
+    ///
+    /// # Errors
+    /// When it ends or says nothing for [`READY_WITHIN`], with its last words.
+    pub fn line(&mut self) -> anyhow::Result<String> {
+        match self.stdout.recv_timeout(READY_WITHIN) {
+            Ok(line) => Ok(line),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(self.failure(&format!("was not ready within {READY_WITHIN:?}")))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
+        }
+    }
+
+    /// Asks `ready` until it says yes.
+    ///
+    /// # Errors
+    /// When the child ends or is not ready within [`READY_WITHIN`], with its last words.
+    pub fn until(&mut self, mut ready: impl FnMut() -> bool) -> anyhow::Result<()> {
+        let deadline = Instant::now() + READY_WITHIN;
+        while !ready() {
+            self.check()?;
+            if Instant::now() > deadline {
+                return Err(self.failure(&format!("was not ready within {READY_WITHIN:?}")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Fails if it has ended, with its last words.
+    pub fn check(&mut self) -> anyhow::Result<()> {
+        match self.process.try_wait()? {
+            None => Ok(()),
+            Some(_) => Err(self.ended()),
+        }
+    }
+
+    fn ended(&mut self) -> anyhow::Error {
+        let status = self
+            .process
+            .wait()
+            .map_or_else(|error| error.to_string(), |status| status.to_string());
+        self.failure(&format!("ended: {status}"))
+    }
+
+    fn failure(&self, what: &str) -> anyhow::Error {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let said: Vec<&str> = tail.iter().map(String::as_str).collect();
+        match said.is_empty() {
+            true => anyhow!("{} {what}; it said nothing", self.label),
+            false => anyhow!(
+                "{} {what}; its last words:\n  {}",
+                self.label,
+                said.join("\n  ")
+            ),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Errors mean that it is gone already, which is what is wanted.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn keep_tail(stderr: Option<impl Read + Send + 'static>, tail: Arc<Mutex<VecDeque<String>>>) {
+    let Some(stderr) = stderr else { return };
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+            if tail.len() == TAIL_LINES {
+                tail.pop_front();
+            }
+            tail.push_back(line);
+        }
+    });
+}
+
+fn lines_of(stdout: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    if let Some(stdout) = stdout {
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            // Reading on after the receiver is gone keeps the child from blocking on a full pipe.
+            lines.by_ref().for_each(|line| drop(sender.send(line)));
+        });
+    }
+    receiver
+}
+
+/// Whether a process with this id exists.
+pub fn exists(pid: i32) -> bool {
+    let Some(pid) = Pid::from_raw(pid) else {
+        return false;
+    };
+    !matches!(
+        rustix::process::test_kill_process(pid),
+        Err(rustix::io::Errno::SRCH)
+    )
+}

@@ -1,0 +1,377 @@
+//! What a run leaves behind: its settings, its environment, its cells and their repeats.
+//! Written by `run`, read by `report`, `figures`, `table` and `csv`. It never measures anything,
+//! and it never averages a percentile: histograms of repeats are added.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+pub mod folder;
+pub mod pool;
+#[cfg(test)]
+pub(crate) mod sample;
+
+pub use pool::{Pooled, Spread};
+
+/// Version of the result folder's layout; a folder with another one is refused.
+pub const SCHEMA: u32 = 1;
+
+/// One run: everything that its folder holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// Layout version, see [`SCHEMA`].
+    pub schema: u32,
+    /// Names the run in labels, e.g. `leno-20260102-030405`.
+    pub id: String,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// The command line that made it.
+    pub command: String,
+    /// What was asked for.
+    pub settings: Settings,
+    /// Where it was measured; kept in `environment.json`.
+    #[serde(skip)]
+    pub environment: Environment,
+    /// Cells that have at least one repeat, in the order of [`Settings::keys`].
+    #[serde(skip)]
+    pub cells: Vec<Cell>,
+}
+
+/// The grid of a run, as resolved from flags, files and defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Names of data planes, in the order of the tables.
+    pub data_planes: Vec<String>,
+    /// Modes, in the order of the tables.
+    pub modes: Vec<Mode>,
+    /// Connections of the generator, one cell each.
+    pub connections: Vec<u32>,
+    /// Requests per second over all connections; `None` is a closed loop.
+    pub qps: Vec<Option<u32>>,
+    /// Bytes of the answer's body.
+    pub payload_bytes: u64,
+    /// Seconds of one repeat's measured window.
+    pub duration_seconds: f64,
+    /// Seconds of load before the window opens.
+    pub warmup_seconds: f64,
+    /// Repeats of each cell.
+    pub repeats: u32,
+    /// Seed of the order in which cells ran.
+    pub seed: u64,
+    /// Extra request headers.
+    pub headers: Vec<(String, String)>,
+    /// How the requests of an open loop are spread over time.
+    pub arrivals: Arrivals,
+    /// Appended to labels.
+    pub extra_labels: Option<String>,
+}
+
+/// How the requests of an open loop are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Evenly spaced on each connection, the connections' phases evenly apart.
+    Staggered,
+    /// Independent exponential gaps on each connection.
+    Poisson,
+}
+
+/// Which sidecars the traffic crosses, in the words of Istio's harness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Generator to server.
+    Baseline,
+    /// Generator to server sidecar (plaintext) to server.
+    ServerOnly,
+    /// Generator to client sidecar to server (plaintext).
+    ClientOnly,
+    /// Generator to client sidecar, mutual TLS to server sidecar, to server.
+    Both,
+}
+
+impl Mode {
+    /// Every mode, in the order of the tables.
+    pub const ALL: [Self; 4] = [
+        Self::Baseline,
+        Self::ServerOnly,
+        Self::ClientOnly,
+        Self::Both,
+    ];
+
+    /// The word used in labels, options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::ServerOnly => "serveronly",
+            Self::ClientOnly => "clientonly",
+            Self::Both => "both",
+        }
+    }
+
+    /// Whether traffic crosses a client sidecar.
+    pub fn crosses_client(self) -> bool {
+        matches!(self, Self::ClientOnly | Self::Both)
+    }
+
+    /// Whether traffic crosses a server sidecar.
+    pub fn crosses_server(self) -> bool {
+        matches!(self, Self::ServerOnly | Self::Both)
+    }
+}
+
+/// What makes a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CellKey {
+    /// `none`, `leno`, `envoy`, `envoy-h2`.
+    pub data_plane: String,
+    /// Sidecars crossed.
+    pub mode: Mode,
+    /// Connections of the generator.
+    pub connections: u32,
+    /// Requests per second over all connections; `None` is a closed loop.
+    pub qps: Option<u32>,
+    /// Bytes of the answer's body.
+    pub payload_bytes: u64,
+}
+
+impl CellKey {
+    /// One line of a figure: `none baseline`, `leno both`.
+    pub fn series(&self) -> String {
+        format!("{} {}", self.data_plane, self.mode.name())
+    }
+
+    /// The asked rate as a word: a number, or `max`.
+    pub fn qps_word(&self) -> String {
+        self.qps
+            .map_or_else(|| "max".to_owned(), |qps| qps.to_string())
+    }
+
+    /// Unique within a run and fit for a file name.
+    pub fn slug(&self) -> String {
+        let (plane, mode, qps) = (&self.data_plane, self.mode.name(), self.qps_word());
+        format!(
+            "{plane}_{mode}_c{}_q{qps}_s{}",
+            self.connections, self.payload_bytes
+        )
+    }
+}
+
+/// One cell with the repeats that were taken.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// What was measured.
+    pub key: CellKey,
+    /// By [`Repeat::index`]; at least one.
+    pub repeats: Vec<Repeat>,
+}
+
+/// What may be said about a repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The generator kept its schedule and the target kept up.
+    Valid,
+    /// The target did not keep up: a result, shown with achieved against asked rate.
+    Saturated,
+    /// The whole machine had no idle time left: no verdict on anybody.
+    MachineBound,
+    /// The generator was the cause: not a result, never pooled.
+    Void,
+}
+
+impl Verdict {
+    /// The word used in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Saturated => "saturated",
+            Self::MachineBound => "machine-bound",
+            Self::Void => "void",
+        }
+    }
+}
+
+/// One measurement of one cell.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Repeat {
+    /// The cell it belongs to.
+    pub key: CellKey,
+    /// 0-based.
+    pub index: u32,
+    /// When the window opened, RFC 3339, UTC.
+    pub started: String,
+    /// What may be said about it.
+    pub verdict: Verdict,
+    /// Why the verdict is not `valid`, one sentence each.
+    pub reasons: Vec<String>,
+    /// What contradicts the cell's mode or its expectations: errors, a sidecar without CPU in a
+    /// mode that crosses it. Empty in a sound repeat.
+    pub faults: Vec<String>,
+    /// Seconds of the measured window.
+    pub window_seconds: f64,
+    /// Requests asked for per second; `None` is a closed loop.
+    pub asked_qps: Option<f64>,
+    /// Answers per second inside the window.
+    pub achieved_qps: f64,
+    /// Answers inside the window.
+    pub requests: u64,
+    /// Failed requests: no answer, or a status that was not asked for.
+    pub errors: u64,
+    /// Sends that left more than 1 ms after their intended time while their connection was free.
+    pub late: u64,
+    /// Requests without an answer when the window closed.
+    pub unfinished: u64,
+    /// Answers per HTTP status; key 0 counts requests without a status.
+    pub statuses: std::collections::BTreeMap<u16, u64>,
+    /// Share of one CPU that the generator used, 0 to its number of threads.
+    pub generator_cores: Option<f64>,
+    /// Share of the machine's CPU time that was idle in the window, 0 to 1.
+    pub machine_idle: Option<f64>,
+    /// Share of the machine's CPU time that the hypervisor kept, 0 to 1.
+    pub machine_stolen: Option<f64>,
+    /// The client sidecar, where the mode crosses one.
+    pub client: Option<SidecarUsage>,
+    /// The server sidecar, where the mode crosses one.
+    pub server: Option<SidecarUsage>,
+    /// Latency histograms; kept in the repeat's `.hlog`.
+    #[serde(skip)]
+    pub latencies: Latencies,
+}
+
+impl Repeat {
+    /// CPU microseconds per request of both sidecars together; `None` in modes without one.
+    pub fn cpu_micros_per_request(&self) -> Option<f64> {
+        let sidecars = [&self.client, &self.server].into_iter().flatten();
+        let seconds: Vec<f64> = sidecars.map(|usage| usage.cpu_seconds).collect();
+        let answered = self.requests > 0 && !seconds.is_empty();
+        let sum: f64 = seconds.iter().sum();
+        answered.then(|| sum * 1e6 / crate::units::count(self.requests))
+    }
+}
+
+/// Latency of answered requests inside the window, in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    /// From the intended send time: includes what a stalled target made others wait.
+    pub intended: Histogram<u64>,
+    /// From the actual send.
+    pub sent: Histogram<u64>,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            intended: pool::empty(),
+            sent: pool::empty(),
+        }
+    }
+}
+
+/// What one sidecar used over exactly the measured window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SidecarUsage {
+    /// CPU time of all its threads.
+    pub cpu_seconds: f64,
+    /// Between the two readings of the CPU counter.
+    pub window_seconds: f64,
+    /// Time its cgroup was held back by the quota; `None` without a cgroup.
+    pub throttled_seconds: Option<f64>,
+    /// Proportional set size at the end of the window.
+    pub pss_bytes: u64,
+    /// Anonymous memory of its cgroup at the end of the window; `None` without a cgroup.
+    pub anon_bytes: Option<u64>,
+}
+
+impl SidecarUsage {
+    /// Cores in use on average.
+    pub fn cores(&self) -> f64 {
+        if self.window_seconds > 0.0 {
+            self.cpu_seconds / self.window_seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether it used any CPU.
+    pub fn worked(&self) -> bool {
+        self.cpu_seconds > 0.0
+    }
+}
+
+/// Where and under what a run was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// `loopback`: all processes on one machine, addresses on the loopback interface.
+    pub kind: String,
+    /// When it was described, RFC 3339, UTC.
+    pub taken: String,
+    /// Kernel name, release and architecture.
+    pub kernel: String,
+    /// First line of the distribution's own name.
+    pub system: String,
+    /// CPU as the kernel names it.
+    pub cpu_model: String,
+    /// CPUs this process may use.
+    pub cpus: usize,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// TCP congestion control of new connections.
+    pub congestion_control: String,
+    /// Load average over 1, 5 and 15 minutes before the first cell.
+    pub load_average: [f64; 3],
+    /// What hints at a virtual machine or container; empty when nothing does.
+    pub virtualisation: Vec<String>,
+    /// The kernel's clock source and the clock latencies are read from.
+    pub clock: String,
+    /// The load generator and its version.
+    pub generator: String,
+    /// The data planes that took part.
+    pub data_planes: Vec<DataPlaneVersion>,
+    /// Limits of each sidecar.
+    pub limits: Limits,
+    /// Which CPUs each role may use.
+    pub placement: Placement,
+    /// Where CPU figures come from, e.g. `cgroup v1 cpuacct.usage`.
+    pub cpu_source: String,
+    /// Where memory figures come from.
+    pub memory_source: String,
+    /// What a reader must know to judge the figures, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A data plane that took part.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataPlaneVersion {
+    /// Name, as in [`CellKey::data_plane`].
+    pub name: String,
+    /// As the program says it.
+    pub version: String,
+    /// File name and size of the program, where there is one.
+    pub binary: Option<String>,
+}
+
+/// Limits of each sidecar.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// CPUs; `None` when it could not be set.
+    pub cpus: Option<f64>,
+    /// Memory; `None` when it could not be set.
+    pub memory_bytes: Option<u64>,
+    /// How they are enforced, or why they are not.
+    pub how: String,
+}
+
+/// CPUs that each role may use; empty means not pinned.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The load generator.
+    pub generator: Vec<usize>,
+    /// The echo server.
+    pub server: Vec<usize>,
+    /// The client sidecar.
+    pub client_sidecar: Vec<usize>,
+    /// The server sidecar.
+    pub server_sidecar: Vec<usize>,
+    /// Why it is like this.
+    pub why: String,
+}

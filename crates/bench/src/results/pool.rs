@@ -1,0 +1,247 @@
+//! Repeats into figures: histograms are added, CPU and memory become a median with its range.
+//! Called by every output. It never averages percentiles and never pools a void repeat.
+
+use hdrhistogram::Histogram;
+
+use super::{Cell, CellKey, Repeat, Run, Settings, SidecarUsage, Verdict};
+
+/// A percentile is only given with at least this many samples beyond it.
+pub const SAMPLES_BEYOND_MIN: u64 = 20;
+
+/// Three significant figures: an error below 0.1 % of the value.
+const SIGNIFICANT_FIGURES: u8 = 3;
+
+/// An empty histogram that grows as needed.
+pub fn empty() -> Histogram<u64> {
+    Histogram::new(SIGNIFICANT_FIGURES).expect("3 is a legal number of significant figures")
+}
+
+/// The histograms of a cell's repeats, added.
+#[derive(Debug, Clone)]
+pub struct Pooled {
+    /// From the intended send time, nanoseconds.
+    pub intended: Histogram<u64>,
+    /// From the actual send, nanoseconds.
+    pub sent: Histogram<u64>,
+}
+
+/// Median and range over repeats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The middle, or the mean of the two in the middle.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// How many repeats are behind it.
+    pub repeats: usize,
+}
+
+impl Spread {
+    /// `None` without values.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Some(Self {
+            median: f64::midpoint(low, high),
+            min,
+            max,
+            repeats: sorted.len(),
+        })
+    }
+}
+
+/// The value in nanoseconds below which `quantile` (0 to 1) of the samples lie, or `None` with
+/// fewer than [`SAMPLES_BEYOND_MIN`] samples beyond it.
+pub fn percentile(histogram: &Histogram<u64>, quantile: f64) -> Option<u64> {
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    let beyond = histogram.len() as f64 * (1.0 - quantile);
+    // 20_000 × (1 − 0.999) is 20 less a rounding error.
+    #[expect(clippy::cast_precision_loss, reason = "a small constant")]
+    let enough = beyond + 1e-6 >= SAMPLES_BEYOND_MIN as f64;
+    enough.then(|| histogram.value_at_quantile(quantile))
+}
+
+impl Cell {
+    /// The repeats that count: all but void ones.
+    pub fn counted(&self) -> impl Iterator<Item = &Repeat> {
+        self.repeats
+            .iter()
+            .filter(|repeat| repeat.verdict != Verdict::Void)
+    }
+
+    /// Adds the histograms of the repeats that count.
+    pub fn pooled(&self) -> Pooled {
+        let mut pooled = Pooled {
+            intended: empty(),
+            sent: empty(),
+        };
+        for repeat in self.counted() {
+            let added = pooled.intended.add(&repeat.latencies.intended);
+            added.expect("an auto-resizing histogram takes any value");
+            let added = pooled.sent.add(&repeat.latencies.sent);
+            added.expect("an auto-resizing histogram takes any value");
+        }
+        pooled
+    }
+
+    /// Percentile from the intended send time over all repeats that count, in nanoseconds.
+    pub fn percentile(&self, quantile: f64) -> Option<u64> {
+        percentile(&self.pooled().intended, quantile)
+    }
+
+    /// The same percentile of each repeat that counts, nanoseconds: its range over repeats.
+    pub fn percentile_spread(&self, quantile: f64) -> Option<Spread> {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "latencies are far below 2^52 ns"
+        )]
+        let each = |repeat: &Repeat| {
+            percentile(&repeat.latencies.intended, quantile).map(|nanos| nanos as f64)
+        };
+        Spread::of(self.counted().filter_map(each))
+    }
+
+    /// Cores that the client sidecar used; `None` in modes without one.
+    pub fn client_cores(&self) -> Option<Spread> {
+        Spread::of(self.clients().map(SidecarUsage::cores))
+    }
+
+    /// Cores that the server sidecar used; `None` in modes without one.
+    pub fn server_cores(&self) -> Option<Spread> {
+        Spread::of(self.servers().map(SidecarUsage::cores))
+    }
+
+    /// Pss of the client sidecar in bytes; `None` in modes without one.
+    #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+    pub fn client_pss(&self) -> Option<Spread> {
+        Spread::of(self.clients().map(|usage| usage.pss_bytes as f64))
+    }
+
+    /// Pss of the server sidecar in bytes; `None` in modes without one.
+    #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+    pub fn server_pss(&self) -> Option<Spread> {
+        Spread::of(self.servers().map(|usage| usage.pss_bytes as f64))
+    }
+
+    /// CPU microseconds per request of both sidecars together; `None` in modes without one.
+    pub fn cpu_micros_per_request(&self) -> Option<Spread> {
+        Spread::of(self.counted().filter_map(Repeat::cpu_micros_per_request))
+    }
+
+    /// Achieved requests per second.
+    pub fn achieved_qps(&self) -> Option<Spread> {
+        Spread::of(self.counted().map(|repeat| repeat.achieved_qps))
+    }
+
+    /// Answers over the repeats that count.
+    pub fn requests(&self) -> u64 {
+        self.counted().map(|repeat| repeat.requests).sum()
+    }
+
+    /// Errors over the repeats that count.
+    pub fn errors(&self) -> u64 {
+        self.counted().map(|repeat| repeat.errors).sum()
+    }
+
+    /// The verdict to show: the worst among the repeats that count, `void` if none does.
+    pub fn verdict(&self) -> Verdict {
+        let mut worst = None;
+        for repeat in self.counted() {
+            worst = Some(match (worst, repeat.verdict) {
+                (Some(Verdict::MachineBound), _) | (_, Verdict::MachineBound) => {
+                    Verdict::MachineBound
+                }
+                (Some(Verdict::Saturated), _) | (_, Verdict::Saturated) => Verdict::Saturated,
+                (_, verdict) => verdict,
+            });
+        }
+        worst.unwrap_or(Verdict::Void)
+    }
+
+    /// Every fault of its repeats, each once.
+    pub fn faults(&self) -> Vec<&str> {
+        let mut faults: Vec<&str> = Vec::new();
+        for fault in self.repeats.iter().flat_map(|repeat| &repeat.faults) {
+            if !faults.contains(&fault.as_str()) {
+                faults.push(fault);
+            }
+        }
+        faults
+    }
+
+    fn clients(&self) -> impl Iterator<Item = &SidecarUsage> {
+        self.counted().filter_map(|repeat| repeat.client.as_ref())
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &SidecarUsage> {
+        self.counted().filter_map(|repeat| repeat.server.as_ref())
+    }
+}
+
+impl Settings {
+    /// Every cell of the grid, in the order of the tables. `none` has only the baseline and the
+    /// others have all modes but the baseline: it would be measured without them.
+    pub fn keys(&self) -> Vec<CellKey> {
+        let mut keys = Vec::new();
+        for data_plane in &self.data_planes {
+            for &mode in self.modes.iter().filter(|&&mode| crosses(data_plane, mode)) {
+                for &qps in &self.qps {
+                    keys.extend(self.connections.iter().map(|&connections| CellKey {
+                        data_plane: data_plane.clone(),
+                        mode,
+                        connections,
+                        qps,
+                        payload_bytes: self.payload_bytes,
+                    }));
+                }
+            }
+        }
+        keys
+    }
+}
+
+fn crosses(data_plane: &str, mode: super::Mode) -> bool {
+    (data_plane == "none") == (mode == super::Mode::Baseline)
+}
+
+impl Run {
+    /// Puts a repeat in its cell; a repeat taken again replaces the older one.
+    pub fn insert(&mut self, repeat: Repeat) {
+        let Some(cell) = self.cells.iter_mut().find(|cell| cell.key == repeat.key) else {
+            self.cells.push(Cell {
+                key: repeat.key.clone(),
+                repeats: vec![repeat],
+            });
+            let order = self.settings.keys();
+            let place = |cell: &Cell| order.iter().position(|key| *key == cell.key);
+            self.cells
+                .sort_by_key(|cell| place(cell).unwrap_or(usize::MAX));
+            return;
+        };
+        cell.repeats.retain(|other| other.index != repeat.index);
+        cell.repeats.push(repeat);
+        cell.repeats.sort_by_key(|repeat| repeat.index);
+    }
+
+    /// Whether this repeat of this cell was taken.
+    pub fn holds(&self, key: &CellKey, index: u32) -> bool {
+        let mut repeats = self.cells.iter().filter(|cell| cell.key == *key);
+        repeats.any(|cell| cell.repeats.iter().any(|repeat| repeat.index == index))
+    }
+
+    /// The distinct series of its cells, in order: one line of a figure each.
+    pub fn series(&self) -> Vec<String> {
+        let mut series: Vec<String> = Vec::new();
+        for cell in &self.cells {
+            let name = cell.key.series();
+            if !series.contains(&name) {
+                series.push(name);
+            }
+        }
+        series
+    }
+}

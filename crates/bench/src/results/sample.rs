@@ -1,0 +1,102 @@
+//! Made-up results for unit tests of this crate; never used outside them.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Arrivals, Cell, CellKey, Environment, Latencies, Mode, Repeat, Run, SCHEMA, Settings,
+    SidecarUsage, Verdict,
+};
+
+/// A run of `none`, `leno` and `envoy` over two connection counts, without cells.
+pub(crate) fn run() -> Run {
+    Run {
+        schema: SCHEMA,
+        id: "leno-20260102-030405".to_owned(),
+        started: "2026-01-02T03:04:05Z".to_owned(),
+        command: "leno bench latency".to_owned(),
+        settings: settings(),
+        environment: Environment::default(),
+        cells: Vec::new(),
+    }
+}
+
+/// The same run with two repeats in every cell.
+pub(crate) fn full_run() -> Run {
+    let mut run = run();
+    for key in run.settings.keys() {
+        let repeats = (0..2)
+            .map(|index| Repeat {
+                index,
+                ..of(key.clone())
+            })
+            .collect();
+        run.cells.push(Cell { key, repeats });
+    }
+    run
+}
+
+fn settings() -> Settings {
+    Settings {
+        data_planes: ["none", "leno", "envoy"].map(str::to_owned).to_vec(),
+        modes: vec![Mode::Baseline, Mode::Both],
+        connections: vec![2, 16],
+        qps: vec![Some(1000)],
+        payload_bytes: 1024,
+        duration_seconds: 5.0,
+        warmup_seconds: 1.0,
+        repeats: 2,
+        seed: 7,
+        headers: Vec::new(),
+        arrivals: Arrivals::Staggered,
+        extra_labels: None,
+    }
+}
+
+/// A repeat of mode `both` at 16 connections.
+pub(crate) fn repeat(data_plane: &str, index: u32) -> Repeat {
+    let key = CellKey {
+        data_plane: data_plane.to_owned(),
+        mode: Mode::Both,
+        connections: 16,
+        qps: Some(1000),
+        payload_bytes: 1024,
+    };
+    Repeat { index, ..of(key) }
+}
+
+fn of(key: CellKey) -> Repeat {
+    let usage = SidecarUsage {
+        cpu_seconds: 0.25,
+        window_seconds: 5.0,
+        throttled_seconds: Some(0.0),
+        pss_bytes: 5 << 20,
+        anon_bytes: Some(3 << 20),
+    };
+    let mut latencies = Latencies::default();
+    for sample in 1..=5_000_u64 {
+        latencies.intended.record(sample * 1_000).unwrap();
+        latencies.sent.record(sample * 900).unwrap();
+    }
+    Repeat {
+        index: 0,
+        started: "2026-01-02T03:04:06Z".to_owned(),
+        verdict: Verdict::Valid,
+        reasons: Vec::new(),
+        faults: Vec::new(),
+        window_seconds: 5.0,
+        asked_qps: Some(1000.0),
+        achieved_qps: 1000.0,
+        requests: 5_000,
+        errors: 0,
+        late: 1,
+        unfinished: 0,
+        statuses: BTreeMap::from([(200, 5_000)]),
+        generator_cores: Some(0.1),
+        machine_idle: Some(0.5),
+        machine_stolen: Some(0.0),
+        client: key.mode.crosses_client().then(|| usage.clone()),
+        server: key.mode.crosses_server().then(|| usage.clone()),
+        latencies,
+        key,
+    }
+}

@@ -1,0 +1,212 @@
+//! The rustls configurations of both sides of the mesh: TLS 1.3, P-256 identities, SPIFFE ids
+//! verified both ways, session resumption. Called by the proxy once per set of credentials, and
+//! once per handshake for `recheck`. Never opens a socket, never trusts a DNS name.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
+use rustls::server::NoServerSessionStorage;
+use rustls::sign::SingleCertAndKey;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ServerConfig};
+use rustls_pki_types::{CertificateDer, DnsName, ServerName, UnixTime};
+
+use crate::certificate::{Rejection, workload_id};
+use crate::credentials::Credentials;
+use crate::failure::HandshakeFailure;
+pub use crate::failure::classify;
+use crate::spiffe::SpiffeId;
+pub use crate::tickets::Tickets;
+use crate::verifier::{Downstream, Upstream};
+
+/// HTTP/1.1 inside mesh mutual TLS.
+pub const ALPN_HTTP1: &[u8] = b"leno-http/1.1";
+/// HTTP/1.1 as other meshes name it; accepted, offered second.
+pub const ALPN_PUBLIC_HTTP1: &[u8] = b"http/1.1";
+
+/// Sessions that one client configuration remembers; rustls keeps up to eight per endpoint.
+const SESSIONS_MAX: usize = 1024;
+
+/// Why a configuration cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody may answer: that would accept nobody, and is surely a mistake.
+    #[error("no identity is expected of the upstream; list at least one under `identities`")]
+    NobodyExpected,
+    /// An identity that no certificate of this mesh can carry.
+    #[error("`{id}` is not a workload of the trust domain `{trust_domain}`; correct `identities`")]
+    NotInTrustDomain {
+        /// The expected id.
+        id: SpiffeId,
+        /// The credentials' trust domain.
+        trust_domain: String,
+    },
+    /// The library refused; not expected with checked credentials.
+    #[error("the TLS configuration cannot be made: {0}")]
+    Rustls(#[from] rustls::Error),
+}
+
+/// Which peer a chain belongs to.
+#[derive(Debug, Clone, Copy)]
+pub enum Side<'a> {
+    /// A peer that connected to us; any workload of the trust domain.
+    Downstream,
+    /// A peer that we connected to; one of these.
+    Upstream(&'a [SpiffeId]),
+}
+
+/// The configuration for accepting mesh connections: a client certificate is required, any
+/// workload of the trust domain is let in (authorization comes later, per request).
+///
+/// `alpn` in the order of preference. `tickets` must be the same for every configuration of the
+/// process; a changed trust bundle changes the keys in it.
+///
+/// # Errors
+/// [`Error::Rustls`].
+pub fn server_config(
+    credentials: &Credentials,
+    alpn: &[&[u8]],
+    tickets: &Arc<Tickets>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let verifier = Arc::new(Downstream::new(credentials)?);
+    let key = Arc::new(SingleCertAndKey::from(Arc::clone(credentials.key())));
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider()))
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(key);
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config.ignore_client_order = true;
+    config.enable_secret_extraction = true;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.ticketer = tickets.keys(credentials.bundle_fingerprint())?;
+    // One connection resumes one session; a second ticket would be bytes for nothing.
+    config.send_tls13_tickets = 1;
+    Ok(Arc::new(config))
+}
+
+/// The configuration for connecting to peers of which `expected` says who may answer. Sessions
+/// are remembered in it, so it lives as long as the credentials and the expectation do.
+/// Connect with [`endpoint_name`]; it is not sent.
+///
+/// # Errors
+/// [`Error::NobodyExpected`], [`Error::NotInTrustDomain`], [`Error::Rustls`].
+pub fn client_config(
+    credentials: &Credentials,
+    alpn: &[&[u8]],
+    expected: &[SpiffeId],
+) -> Result<Arc<ClientConfig>, Error> {
+    check_expected(expected, credentials.trust_domain())?;
+    let verifier = Arc::new(Upstream::new(credentials, expected));
+    let key = Arc::new(SingleCertAndKey::from(Arc::clone(credentials.key())));
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(provider()))
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_client_cert_resolver(key);
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config.enable_sni = false;
+    config.enable_secret_extraction = true;
+    config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+    Ok(Arc::new(config))
+}
+
+/// The id in a chain that a finished handshake has verified. It verifies nothing by itself.
+///
+/// # Errors
+/// [`Rejection`]; not expected after a handshake with these configurations.
+pub fn peer_id(chain: &[CertificateDer<'_>]) -> Result<SpiffeId, Rejection> {
+    workload_id(chain.first().ok_or(Rejection::NoCertificate)?)
+}
+
+/// Verifies a chain again, as a full handshake would. To be called after a *resumed* handshake,
+/// in which nobody presents a certificate and rustls only recalls the chain of the first one:
+/// it may have expired, and the trust bundle or the expectation may have changed since.
+///
+/// # Errors
+/// As in a handshake; [`classify`] names it.
+pub fn recheck(
+    chain: &[CertificateDer<'_>],
+    credentials: &Credentials,
+    side: Side<'_>,
+) -> Result<SpiffeId, rustls::Error> {
+    recheck_at(chain, credentials, side, UnixTime::now())
+}
+
+/// [`recheck`] at a given time.
+///
+/// # Errors
+/// As [`recheck`].
+pub fn recheck_at(
+    chain: &[CertificateDer<'_>],
+    credentials: &Credentials,
+    side: Side<'_>,
+    now: UnixTime,
+) -> Result<SpiffeId, rustls::Error> {
+    let (leaf, intermediates) = chain
+        .split_first()
+        .ok_or(rustls::Error::NoCertificatesPresented)?;
+    match side {
+        Side::Downstream => Downstream::new(credentials)?.check(leaf, intermediates, now),
+        Side::Upstream(expected) => {
+            Upstream::new(credentials, expected).check(leaf, intermediates, now)
+        }
+    }
+}
+
+/// Whether a finished handshake agreed on a protocol. A peer that offers none at all passes
+/// rustls; inside the mesh the protocol names what follows, so that is a mismatch too.
+///
+/// # Errors
+/// [`HandshakeFailure::AlpnMismatch`].
+pub fn check_alpn(agreed: Option<&[u8]>, offered: &[&[u8]]) -> Result<(), HandshakeFailure> {
+    match agreed {
+        Some(name) if offered.contains(&name) => Ok(()),
+        _ => Err(HandshakeFailure::AlpnMismatch),
+    }
+}
+
+/// A name for an endpoint, unique per address and port, under which its sessions are remembered.
+/// It is neither sent nor verified.
+#[must_use]
+pub fn endpoint_name(addr: SocketAddr) -> ServerName<'static> {
+    let ip = addr.ip().to_string().replace([':', '.'], "-");
+    let family = if addr.is_ipv4() { "v4" } else { "v6" };
+    let name = format!("p{}.i{ip}i.{family}", addr.port());
+    ServerName::DnsName(DnsName::try_from(name).expect("labels of letters, digits and dashes"))
+}
+
+fn check_expected(expected: &[SpiffeId], trust_domain: &str) -> Result<(), Error> {
+    if expected.is_empty() {
+        return Err(Error::NobodyExpected);
+    }
+    let stranger = |id: &&SpiffeId| id.trust_domain() != trust_domain || id.path().is_empty();
+    match expected.iter().find(stranger) {
+        Some(id) => {
+            let trust_domain = trust_domain.to_owned();
+            Err(Error::NotInTrustDomain {
+                id: id.clone(),
+                trust_domain,
+            })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The one cryptography provider: aws-lc-rs with the mesh's suites and groups only.
+pub fn provider() -> &'static Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    PROVIDER.get_or_init(|| {
+        Arc::new(CryptoProvider {
+            cipher_suites: vec![
+                cipher_suite::TLS13_AES_128_GCM_SHA256,
+                cipher_suite::TLS13_AES_256_GCM_SHA384,
+                cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+            ],
+            kx_groups: vec![kx_group::X25519, kx_group::SECP256R1],
+            ..default_provider()
+        })
+    })
+}

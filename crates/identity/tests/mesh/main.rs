@@ -1,0 +1,12 @@
+//! The mesh's mutual TLS from end to end, through rustls connections in memory.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test stops where its world is not as it should be"
+)]
+
+mod authority;
+mod credentials;
+mod handshake;
+mod resumption;
+mod world;

@@ -1,0 +1,10 @@
+//! Behaviour of the generator and the echo server over real sockets. Facts about time are held
+//! against recorded schedules and the server's own log, never against the wall clock.
+
+mod echo;
+mod faults;
+mod fortio;
+mod tls;
+mod truth;
+mod verdicts;
+mod world;

@@ -1,0 +1,82 @@
+//! The whole of what one sidecar is told. Read by the proxy's snapshot and its admin pages.
+//! Must never refer to a thing by anything but its name: `Route::cluster` names a `Cluster`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::{Cluster, Limits, Listener};
+
+/// Everything one sidecar needs to know.
+///
+/// Invariant: names of listeners and of clusters are unique, and each route's cluster exists.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Config {
+    /// Whom the sidecar stands beside.
+    pub workload: Workload,
+    /// Worker threads; 0 means as many as the cgroup's CPU quota allows.
+    pub workers: usize,
+    /// Files of the certificate; without them there is no mutual TLS.
+    pub identity: Option<IdentityFiles>,
+    /// Where the admin pages are served; `None` is off.
+    pub admin: Option<SocketAddr>,
+    /// Where Prometheus scrapes; `None` is off.
+    pub metrics: Option<SocketAddr>,
+    /// Where requests are logged; `None` is off.
+    pub access_log: Option<AccessLog>,
+    /// Sizes and times a peer may not exceed.
+    pub limits: Limits,
+    /// Sockets that accept connections.
+    pub listeners: Vec<Listener>,
+    /// Groups of endpoints that requests are sent to.
+    pub clusters: Vec<Cluster>,
+}
+
+/// Names of the workload, as they appear in labels of metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// Name of the deployment or process.
+    pub name: String,
+    /// Namespace it lives in.
+    pub namespace: String,
+    /// Service account it runs under.
+    pub service_account: String,
+}
+
+/// Where the certificate, its key and the trust bundle are read from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdentityFiles {
+    /// PEM chain, leaf first.
+    pub certificate: PathBuf,
+    /// PKCS#8 PEM of the leaf's private key.
+    pub key: PathBuf,
+    /// PEM of the authorities that peers' certificates must come from.
+    pub trust_bundle: PathBuf,
+    /// The part of a SPIFFE id between `spiffe://` and the first slash.
+    pub trust_domain: String,
+}
+
+/// Where requests are logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessLog {
+    /// File or device that lines are appended to.
+    pub path: PathBuf,
+    /// Shape of a line.
+    pub format: LogFormat,
+}
+
+/// Shape of an access log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LogFormat {
+    /// Columns for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}

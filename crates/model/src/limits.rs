@@ -1,0 +1,98 @@
+//! Sizes and times that keep one peer from taking what belongs to all.
+//! Read by the proxy's connections, pools and drain. Must never hold a limit without its reason.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+/// What a peer may not exceed. A zero duration means "no limit" where the field says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Largest request or response head, in bytes.
+    pub head_bytes: usize,
+    /// Most headers in one head.
+    pub headers: usize,
+    /// Most downstream connections of the whole proxy.
+    pub connections: usize,
+    /// From the first byte of a head to its last.
+    #[serde(serialize_with = "duration")]
+    pub header_timeout: Duration,
+    /// How long a kept-alive connection may wait for its next request; zero: for ever.
+    #[serde(serialize_with = "duration")]
+    pub idle_timeout: Duration,
+    /// How long a connect to an endpoint may take, with its TLS handshake.
+    #[serde(serialize_with = "duration")]
+    pub connect_timeout: Duration,
+    /// Until the response head has arrived; zero: for ever.
+    #[serde(serialize_with = "duration")]
+    pub request_timeout: Duration,
+    /// How long a body may stand still; zero: for ever.
+    #[serde(serialize_with = "duration")]
+    pub stream_idle_timeout: Duration,
+    /// How long a drain waits for requests in flight; zero: not at all.
+    #[serde(serialize_with = "duration")]
+    pub drain_timeout: Duration,
+    /// How long an unused upstream connection is kept.
+    #[serde(serialize_with = "duration")]
+    pub pool_idle_timeout: Duration,
+    /// Most unused upstream connections kept per endpoint and worker; 0 keeps none.
+    pub pool_connections: usize,
+}
+
+impl Limits {
+    /// 64 KiB: four times the largest head that common servers take, so that the sidecar is never
+    /// the first to refuse.
+    pub const HEAD_BYTES: usize = 64 * 1024;
+    /// 200: twice what common servers take; bounds the index of a head to a few KiB.
+    pub const HEADERS: usize = 200;
+    /// 10,000: about 140 MiB of idle mTLS connections, past which a sidecar's memory limit would
+    /// end it; a refused connection is better than a killed proxy.
+    pub const CONNECTIONS: usize = 10_000;
+    /// 10 s: a head fits into one packet, so this is many retransmissions, and yet a slow-header
+    /// attack holds a connection for seconds, not hours.
+    pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+    /// 300 s: longer than the usual 60 to 120 s of applications' own keep-alive, so that the
+    /// application closes first and the sidecar does not race with a new request.
+    pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+    /// 1 s: one lost SYN is sent again after a second; by then another endpoint is the better try.
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+    /// None: how long an application may think is the application's affair.
+    pub const REQUEST_TIMEOUT: Duration = Duration::ZERO;
+    /// 300 s: a body that has not moved for so long has lost its peer; long polls that send nothing
+    /// at all are rarer than dead peers behind a silent firewall.
+    pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+    /// 5 s: well under the 30 s that orchestrators wait before they kill.
+    pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+    /// 50 s: under the 60 s after which many servers close an unused connection, so that the pool
+    /// rarely lends one that is about to go.
+    pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
+    /// 1,024: a burst of that many requests finds its connections again; each costs a few KiB.
+    pub const POOL_CONNECTIONS: usize = 1024;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: Self::HEAD_BYTES,
+            headers: Self::HEADERS,
+            connections: Self::CONNECTIONS,
+            header_timeout: Self::HEADER_TIMEOUT,
+            idle_timeout: Self::IDLE_TIMEOUT,
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            request_timeout: Self::REQUEST_TIMEOUT,
+            stream_idle_timeout: Self::STREAM_IDLE_TIMEOUT,
+            drain_timeout: Self::DRAIN_TIMEOUT,
+            pool_idle_timeout: Self::POOL_IDLE_TIMEOUT,
+            pool_connections: Self::POOL_CONNECTIONS,
+        }
+    }
+}
+
+/// Written as in the configuration file (`10s`, `250ms`), so that a dump can be compared with it.
+pub(crate) fn duration<S: Serializer>(value: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    match value.subsec_nanos() {
+        0 => out.collect_str(&format_args!("{}s", value.as_secs())),
+        _ => out.collect_str(&format_args!("{}ms", value.as_millis())),
+    }
+}

@@ -1,0 +1,72 @@
+//! Which requests go where, who may send them, and what is changed on the way.
+//! Read by the proxy's `route`, `authorize` and `filters`. Must never match by itself.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// One rule of a listener.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Route {
+    /// Any of these hosts; never empty.
+    pub hosts: Vec<HostMatch>,
+    /// Whole path segments are not required: `/a` matches `/ab`. Invariant: starts with `/`.
+    pub prefix: String,
+    /// Name of the cluster that answers.
+    pub cluster: String,
+    /// SPIFFE ids that may call; `None`: everybody (permissive).
+    pub allow: Option<Vec<String>>,
+    /// Applied in order to the request, in order to the response.
+    pub filters: Vec<Filter>,
+}
+
+/// How a route's host compares with the request's authority, port and case aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HostMatch {
+    /// `*`: every host, and none.
+    Any,
+    /// Lower case, without port.
+    Exact(String),
+    /// Lower case with its leading dot: `.example.org` matches `a.example.org`, not `example.org`.
+    Suffix(String),
+}
+
+/// A change to requests or responses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Filter {
+    /// Replaces all request headers of that name by this one.
+    SetRequestHeader {
+        /// A token, compared without case.
+        name: String,
+        /// Without CR, LF and NUL.
+        value: String,
+    },
+    /// Drops all request headers of that name.
+    RemoveRequestHeader {
+        /// A token, compared without case.
+        name: String,
+    },
+    /// Replaces all response headers of that name by this one.
+    SetResponseHeader {
+        /// A token, compared without case.
+        name: String,
+        /// Without CR, LF and NUL.
+        value: String,
+    },
+    /// Drops all response headers of that name.
+    RemoveResponseHeader {
+        /// A token, compared without case.
+        name: String,
+    },
+    /// For tests: waits, and buffers the request's body before it goes on.
+    Hold {
+        /// How long to wait.
+        #[serde(serialize_with = "crate::limits::duration")]
+        delay: Duration,
+        /// Most bytes of body to hold; 0 holds none.
+        buffer_bytes: usize,
+    },
+}

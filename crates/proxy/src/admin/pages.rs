@@ -1,0 +1,175 @@
+//! One request for a page → its answer. Pure but for the providers. Called by `admin::serve`.
+//! Must never answer to a method that could mean a change.
+
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+
+use super::{State, Surface};
+use crate::telemetry::metrics;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+type Make = fn(&State, &str) -> Response<Page>;
+
+/// A row of the table of pages.
+struct Row {
+    path: &'static str,
+    /// Whether it is on the metrics address as well.
+    scraped: bool,
+    what: &'static str,
+    make: Make,
+}
+
+const fn row(path: &'static str, scraped: bool, what: &'static str, make: Make) -> Row {
+    Row {
+        path,
+        scraped,
+        what,
+        make,
+    }
+}
+
+/// THE table of pages.
+static ROWS: &[Row] = &[
+    row(
+        "/ready",
+        false,
+        "200 when serving, 503 when starting or draining",
+        ready,
+    ),
+    row(
+        "/config_dump",
+        false,
+        "configuration in force (JSON)",
+        |state, _| json(&**state.config.load()),
+    ),
+    row(
+        "/clusters",
+        false,
+        "endpoints with their health and load (JSON)",
+        |state, _| json(&(state.clusters)()),
+    ),
+    row("/certs", false, "certificates in use (JSON)", |state, _| {
+        json(&(state.certs)())
+    }),
+    row("/stats", false, "metrics; ?format=json for JSON", stats),
+    row("/metrics", true, "metrics in Prometheus text", prometheus),
+    row("/stats/prometheus", true, "the same", prometheus),
+];
+
+pub(super) fn answer(state: &State, which: Surface, request: &Request<Incoming>) -> Response<Page> {
+    let rows = || {
+        ROWS.iter()
+            .filter(|row| which == Surface::Admin || row.scraped)
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut response = text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "only GET and HEAD".to_owned(),
+        );
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let uri = request.uri();
+    match rows().find(|row| row.path == uri.path()) {
+        Some(row) => (row.make)(state, uri.query().unwrap_or("")),
+        None => {
+            let pages = rows().map(|row| format!("{:18} {}\n", row.path, row.what));
+            text(
+                StatusCode::NOT_FOUND,
+                format!("no such page; there are\n{}", pages.collect::<String>()),
+            )
+        }
+    }
+}
+
+fn ready(state: &State, _: &str) -> Response<Page> {
+    if state.ready.load(Ordering::Acquire) {
+        text(StatusCode::OK, "ready\n".to_owned())
+    } else {
+        text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
+    }
+}
+
+fn stats(state: &State, query: &str) -> Response<Page> {
+    match query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("format="))
+    {
+        None | Some("text" | "prometheus") => prometheus(state, query),
+        Some("json") => json(&state.registry.to_json()),
+        Some(_) => text(
+            StatusCode::BAD_REQUEST,
+            "format is text or json\n".to_owned(),
+        ),
+    }
+}
+
+fn prometheus(state: &State, _: &str) -> Response<Page> {
+    let page = Page::Pieces(Box::new(state.registry.page()));
+    response(StatusCode::OK, metrics::CONTENT_TYPE, page)
+}
+
+fn text(status: StatusCode, text: String) -> Response<Page> {
+    response(status, TEXT, Page::Whole(text))
+}
+
+fn json(value: &impl Serialize) -> Response<Page> {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => response(StatusCode::OK, JSON, Page::Whole(text + "\n")),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn response(status: StatusCode, kind: &'static str, page: Page) -> Response<Page> {
+    let mut response = Response::new(page);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The body of an answer.
+pub(super) enum Page {
+    /// Empty once it was sent.
+    Whole(String),
+    Pieces(Box<metrics::Page>),
+}
+
+impl Body for Page {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let piece = match &mut *self {
+            Self::Whole(text) if text.is_empty() => None,
+            Self::Whole(text) => Some(std::mem::take(text)),
+            Self::Pieces(pieces) => pieces.next(),
+        };
+        Poll::Ready(piece.map(|text| Ok(Frame::data(text.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(text) if text.is_empty())
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        match self {
+            Self::Whole(text) => hyper::body::SizeHint::with_exact(text.len() as u64),
+            Self::Pieces(_) => hyper::body::SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The only assembly: sockets, workers, the quiet thread. `run` joins the planes and is called by
+//! `main`; what happens to a configuration after the start is in [`crate::reload`].
+
+use crate::config;
+use crate::log;
+use crate::options::Options;
+use crate::reload::Live;
+use crate::snapshot::Snapshot;
+use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::metrics::{Registry, SLOT_IDLE, SLOTS_MAX};
+use crate::worker::{self, Message, Plan, Seat};
+use crate::{admin, socket};
+use anyhow::Context;
+use identity::tls::Tickets;
+use model::Config;
+use rt::{Detached, Mailbox};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A worker's stack: enough for a handshake, far below the default's 2 MiB.
+const STACK_BYTES: usize = 512 * 1024;
+/// How often files are looked at for changes, and idle counters swept.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+const SWEEP_PERIOD: Duration = Duration::from_secs(60);
+/// What a drain may take longer than its limit before the process ends anyway.
+const DRAIN_SLACK: Duration = Duration::from_secs(1);
+
+/// Runs the sidecar until it is told to end and has drained.
+///
+/// # Errors
+/// When the configuration, a certificate or an address cannot be used.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let config = Arc::new(options.apply(config::load(&options.config)?));
+    let tickets = Tickets::new();
+    let snapshot = Arc::new(Snapshot::build(Arc::clone(&config), &tickets, None)?);
+    let registry = Registry::new(&config.workload, SLOTS_MAX);
+    let access_log = open_access_log(&config, &registry)?;
+    let (seats, mailboxes) = make_seats(worker_count(&config))?;
+    let sockets = socket::open_all(&config.listeners)?;
+    let bound = sockets.iter().map(|(socket, addr)| (socket.name.to_string(), *addr)).collect();
+    let mut live = Live::new(options.clone(), snapshot, tickets, Arc::clone(&seats));
+    live.listen(sockets);
+    let threads = start_workers(mailboxes, &live, &registry, access_log.as_ref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(quiet(&mut live, &registry, bound))?;
+    drain(&seats, threads, config.limits.drain_timeout);
+    if let Some(log) = access_log {
+        log.close(DRAIN_SLACK);
+    }
+    Ok(())
+}
+
+/// As many as the configuration says, or as the cgroup's quota and the affinity allow.
+fn worker_count(config: &Config) -> usize {
+    match config.workers {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        count => count,
+    }
+}
+
+fn open_access_log(
+    config: &Config,
+    registry: &Registry,
+) -> anyhow::Result<Option<AccessLog>> {
+    let Some(log) = &config.access_log else { return Ok(None) };
+    let opened = AccessLog::open(log, registry.access_log_dropped());
+    let context = || format!("the access log {} cannot be opened", log.path.display());
+    Ok(Some(opened.with_context(context)?))
+}
+
+type Mailboxes = Vec<Detached<Message>>;
+
+fn make_seats(count: usize) -> anyhow::Result<(Arc<Vec<Seat>>, Mailboxes)> {
+    let mut seats = Vec::with_capacity(count);
+    let mut mailboxes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (sender, mailbox) = Mailbox::detached()?;
+        let (connections, generation) = (AtomicU32::new(0), AtomicU64::new(1));
+        seats.push(Seat { sender, connections, generation });
+        mailboxes.push(mailbox);
+    }
+    Ok((Arc::new(seats), mailboxes))
+}
+
+fn start_workers(
+    mailboxes: Mailboxes,
+    live: &Live,
+    registry: &Arc<Registry>,
+    access_log: Option<&AccessLog>,
+) -> anyhow::Result<Vec<JoinHandle<()>>> {
+    let start = |(id, mailbox)| {
+        let plan = Plan {
+            id,
+            mailbox,
+            seats: Arc::clone(live.seats()),
+            snapshot: Arc::clone(live.snapshot()),
+            registry: Arc::clone(registry),
+            access_log: access_log.map(AccessLog::sender),
+        };
+        let body = move || {
+            if let Err(error) = worker::run(plan) {
+                log::error(format_args!("worker {id}: {error}"));
+            }
+        };
+        let builder = thread::Builder::new().name(format!("worker-{id}")).stack_size(STACK_BYTES);
+        builder.spawn(body).context("a worker thread cannot be started")
+    };
+    mailboxes.into_iter().enumerate().map(start).collect()
+}
+
+/// The quiet thread: admin pages, signals, changes of files. Returns when the process is to end.
+async fn quiet(
+    live: &mut Live,
+    registry: &Arc<Registry>,
+    bound: Vec<(String, SocketAddr)>,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut look = tokio::time::interval(LOOK_PERIOD);
+    let mut sweep = tokio::time::interval(SWEEP_PERIOD);
+    #[expect(clippy::disallowed_methods, reason = "the quiet thread's own clock")]
+    let started = Instant::now();
+    let surfaces = serve_admin(live, registry).await?;
+    announce(&surfaces, bound);
+    live.state().set_ready(true);
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hang_up.recv() => reload(live, registry),
+            _ = look.tick() => if live.has_changed() { reload(live, registry) },
+            _ = sweep.tick() => {
+                let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+                registry.sweep(SLOT_IDLE, now_ms);
+            }
+        }
+    }
+    live.state().set_ready(false);
+    log::info(format_args!("draining"));
+    Ok(())
+}
+
+fn reload(live: &mut Live, registry: &Registry) {
+    let result = live.reload();
+    registry.reloaded(result.is_ok());
+    match result {
+        Ok(()) => log::info(format_args!("configuration reloaded")),
+        Err(error) => log::error(format_args!("configuration kept as it was: {error:#}")),
+    }
+}
+
+/// Bound addresses of the admin and the metrics pages.
+struct Surfaces {
+    admin: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
+}
+
+async fn serve_admin(live: &mut Live, registry: &Arc<Registry>) -> anyhow::Result<Surfaces> {
+    let config = Arc::clone(&live.snapshot().config);
+    live.describe(registry);
+    let admin = serve_page(live, config.admin, admin::Surface::Admin).await?;
+    let metrics = serve_page(live, config.metrics, admin::Surface::Metrics).await?;
+    Ok(Surfaces { admin, metrics })
+}
+
+async fn serve_page(
+    live: &Live,
+    addr: Option<SocketAddr>,
+    which: admin::Surface,
+) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(addr) = addr else { return Ok(None) };
+    let listener = tokio::net::TcpListener::bind(addr).await;
+    let listener = listener
+        .with_context(|| format!("{addr} cannot be bound; choose another address or `off`"))?;
+    let bound = listener.local_addr()?;
+    tokio::spawn(admin::serve(listener, Arc::clone(live.state()), which));
+    Ok(Some(bound))
+}
+
+/// The one line on standard output.
+fn announce(surfaces: &Surfaces, bound: Vec<(String, SocketAddr)>) {
+    let listeners: serde_json::Map<_, _> =
+        bound.into_iter().map(|(name, addr)| (name, addr.to_string().into())).collect();
+    let line = serde_json::json!({
+        "event": "ready",
+        "pid": std::process::id(),
+        "admin": surfaces.admin,
+        "metrics": surfaces.metrics,
+        "listeners": listeners,
+    });
+    println!("{line}");
+}
+
+fn drain(seats: &[Seat], threads: Vec<JoinHandle<()>>, limit: Duration) {
+    for seat in seats {
+        seat.sender.send(Message::Drain);
+    }
+    #[expect(clippy::disallowed_methods, reason = "the process ends here")]
+    let deadline = Instant::now() + limit + DRAIN_SLACK;
+    #[expect(clippy::disallowed_methods, reason = "the process ends here")]
+    while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,149 @@
+//! Which endpoint of a cluster serves a request. Pure over what the worker knows of each endpoint;
+//! called by `request` once per attempt.
+
+use model::Balance;
+
+/// Endpoints that one request can have tried; a request gives up long before.
+pub(crate) const TRIED_MAX: usize = 64;
+
+/// What the choice depends on.
+pub(crate) trait Candidate {
+    /// Requests in flight.
+    fn load(&self) -> u32;
+    /// Whether it is trusted to take a connection.
+    fn is_healthy(&self) -> bool;
+}
+
+/// The endpoints that a request has tried in vain, as places.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tried(u64);
+
+impl Tried {
+    pub(crate) fn add(&mut self, place: usize) {
+        self.0 |= 1 << (place % TRIED_MAX);
+    }
+
+    pub(crate) fn has(self, place: usize) -> bool {
+        self.0 & (1 << (place % TRIED_MAX)) != 0
+    }
+
+    pub(crate) fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+}
+
+/// The place of the endpoint to use. `turn` grows by one per choice, `random` is random. Where no
+/// endpoint is healthy, one is chosen as if all were: a guess is better than a refusal.
+pub(crate) fn pick<C: Candidate>(
+    candidates: &[C],
+    balance: Balance,
+    tried: Tried,
+    turn: usize,
+    random: impl FnOnce() -> u64,
+) -> Option<usize> {
+    if let ([only], 0) = (candidates, tried.0) {
+        let _ = only;
+        return Some(0);
+    }
+    let healthy = |place: &usize| !tried.has(*place) && candidates[*place].is_healthy();
+    let untried = |place: &usize| !tried.has(*place);
+    match balance {
+        Balance::RoundRobin => next(candidates.len(), turn, healthy)
+            .or_else(|| next(candidates.len(), turn, untried)),
+        Balance::LeastRequest => least(candidates, random(), healthy)
+            .or_else(|| next(candidates.len(), turn, untried)),
+    }
+}
+
+fn next(count: usize, turn: usize, fits: impl Fn(&usize) -> bool) -> Option<usize> {
+    (0..count).map(|step| (turn.wrapping_add(step)) % count).find(fits)
+}
+
+/// The less loaded of two that chance names ("power of two choices").
+fn least<C: Candidate>(
+    candidates: &[C],
+    random: u64,
+    fits: impl Fn(&usize) -> bool + Copy,
+) -> Option<usize> {
+    let count = candidates.len();
+    let (one, other) = ((random >> 32) as usize, random as u32 as usize);
+    let one = next(count, one, fits)?;
+    // Begin after the first, so that the two differ whenever two fit.
+    let other = next(count, one + 1 + other % count.max(2).saturating_sub(1), fits)?;
+    Some(if candidates[other].load() < candidates[one].load() { other } else { one })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone)]
+    struct Fake(u32, bool);
+
+    impl Candidate for Fake {
+        fn load(&self) -> u32 {
+            self.0
+        }
+        fn is_healthy(&self) -> bool {
+            self.1
+        }
+    }
+
+    fn counts(candidates: &[Fake], balance: Balance, tried: Tried) -> Vec<usize> {
+        let mut counts = vec![0; candidates.len()];
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for turn in 0..3000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            if let Some(place) = pick(candidates, balance, tried, turn, || random) {
+                counts[place] += 1;
+            }
+        }
+        counts
+    }
+
+    #[test]
+    fn round_robin_is_even_and_passes_over_the_unhealthy() {
+        let up = Fake(0, true);
+        let down = Fake(0, false);
+        let three = [up.clone(), up.clone(), up.clone()];
+        assert_eq!(counts(&three, Balance::RoundRobin, Tried::default()), [1000; 3]);
+        let one_down = counts(&[up.clone(), down, up], Balance::RoundRobin, Tried::default());
+        assert_eq!(one_down[1], 0);
+    }
+
+    #[test]
+    fn least_request_prefers_the_idle() {
+        let fakes = [Fake(9, true), Fake(0, true), Fake(9, true)];
+        let counts = counts(&fakes, Balance::LeastRequest, Tried::default());
+        assert!(counts[1] > 1800, "{counts:?}");
+    }
+
+    #[test]
+    fn least_request_is_even_among_equals() {
+        let counts = counts(&vec![Fake(1, true); 3], Balance::LeastRequest, Tried::default());
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn what_was_tried_is_not_tried_again() {
+        let mut tried = Tried::default();
+        tried.add(0);
+        tried.add(1);
+        for balance in [Balance::RoundRobin, Balance::LeastRequest] {
+            assert_eq!(counts(&vec![Fake(0, true); 3], balance, tried), [0, 0, 3000]);
+        }
+        tried.add(2);
+        assert_eq!(pick(&vec![Fake(0, true); 3], Balance::RoundRobin, tried, 0, || 0), None);
+    }
+
+    #[test]
+    fn with_nobody_healthy_somebody_is_tried() {
+        let fakes = vec![Fake(0, false); 2];
+        for balance in [Balance::RoundRobin, Balance::LeastRequest] {
+            assert_eq!(counts(&fakes, balance, Tried::default()).iter().sum::<usize>(), 3000);
+        }
+        assert_eq!(pick::<Fake>(&[], Balance::RoundRobin, Tried::default(), 0, || 0), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! The configuration file: YAML text → `model::Config`, or one fault with its place and a hint.
+//! Called at start and on every reload. Must never open the files it names, nor accept a key that
+//! it does not know. The schema is documented in `docs/configuration.md`.
+
+mod clusters;
+mod fault;
+mod fields;
+mod listeners;
+mod names;
+mod node;
+mod routes;
+mod scalar;
+mod sections;
+
+use std::path::{Path, PathBuf};
+
+use fields::Fields;
+use model::Config;
+use node::Node;
+
+pub use fault::Fault;
+
+/// Larger files are refused before they are read into memory: the largest sensible one, with
+/// thousands of endpoints, is below 1 MiB.
+const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+const KEYS: &[&str] = &[
+    "workload",
+    "workers",
+    "identity",
+    "admin",
+    "metrics",
+    "accessLog",
+    "limits",
+    "listeners",
+    "clusters",
+];
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be read.
+    #[error("cannot read {}: {source}; check the path given to --config", path.display())]
+    Read {
+        /// As given.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file was read and says something that cannot be done.
+    #[error("{}:{}:{}: {}; {}", path.display(), fault.line, fault.column, fault.message, fault.hint)]
+    Invalid {
+        /// As given.
+        path: PathBuf,
+        /// Where and what.
+        fault: Fault,
+    },
+}
+
+/// Reads and checks the file at `path`; relative paths in it start from its folder.
+///
+/// # Errors
+/// When it cannot be read, or at the first thing in it that is wrong.
+pub fn load(path: &Path) -> Result<Config, Error> {
+    let text = read(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let origin = path.parent().unwrap_or_else(|| Path::new(""));
+    parse(&text, origin).map_err(|fault| Error::Invalid {
+        path: path.to_owned(),
+        fault,
+    })
+}
+
+/// Checks `text`; relative paths in it start from `origin`.
+///
+/// # Errors
+/// The first thing that is wrong, with its line and column (both from 1).
+pub fn parse(text: &str, origin: &Path) -> Result<Config, Fault> {
+    build(&Node::read(text)?, origin)
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let size = std::fs::metadata(path)?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(std::io::Error::other(format!(
+            "larger than {FILE_BYTES_MAX} bytes"
+        )));
+    }
+    std::fs::read_to_string(path)
+}
+
+/// Clusters and identity come first, so that a listener's routes are checked against them where
+/// they are read, and a fault points at the very word.
+fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
+    let fields = Fields::open(root, "the configuration", KEYS)?;
+    let identity = fields.map("identity", |node| sections::identity(node, origin))?;
+    let clusters = clusters::read(fields.required("clusters")?, identity.is_some())?;
+    let mut taken = names::Addresses::default();
+    let known = listeners::Known {
+        clusters: &clusters,
+        identity: identity.is_some(),
+    };
+    let listeners = listeners::read(fields.required("listeners")?, &known, &mut taken)?;
+    Ok(Config {
+        workload: sections::workload(fields.required("workload")?)?,
+        workers: fields
+            .map("workers", |node| node.count(0..=sections::WORKERS_MAX))?
+            .unwrap_or(0),
+        admin: sections::surface(&fields, "admin", sections::ADMIN, &mut taken)?,
+        metrics: sections::surface(&fields, "metrics", sections::METRICS, &mut taken)?,
+        access_log: fields.map("accessLog", |node| sections::access_log(node, origin))?,
+        limits: fields.map("limits", sections::limits)?.unwrap_or_default(),
+        identity,
+        listeners,
+        clusters,
+    })
+}
+
+#[cfg(test)]
+mod tests;

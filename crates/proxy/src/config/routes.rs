@@ -1,0 +1,185 @@
+//! The `routes` of a listener and their filters. Called by `config::listeners`.
+//! Must never accept a route that names no cluster, nor one that an earlier route hides.
+
+use model::{Cluster, Filter, HostMatch, Route};
+
+use super::Fault;
+use super::fields::{Fields, suggest};
+use super::names;
+use super::node::{Node, quote};
+use super::scalar::Zero;
+
+pub(super) const ROUTE_KEYS: &[&str] = &["hosts", "prefix", "cluster", "allow", "filters"];
+pub(super) const FILTER_KEYS: &[&str] = &[
+    "setRequestHeader",
+    "removeRequestHeader",
+    "setResponseHeader",
+    "removeResponseHeader",
+    "hold",
+];
+const SET_KEYS: &[&str] = &["name", "value"];
+const REMOVE_KEYS: &[&str] = &["name"];
+pub(super) const HOLD_KEYS: &[&str] = &["delay", "bufferBytes"];
+
+/// Most a `hold` filter may buffer: it is there for tests, and memory is scarce.
+const HOLD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub(super) fn read(node: &Node, clusters: &[Cluster]) -> Result<Vec<Route>, Fault> {
+    let nodes = node.list()?;
+    if nodes.is_empty() {
+        let hint = "add one: `- cluster: …` takes every request";
+        return Err(node.fault("a listener without routes answers nothing", hint));
+    }
+    let mut routes: Vec<Route> = Vec::new();
+    for node in nodes {
+        let route = route(node, clusters)?;
+        check_reachable(node, &route, &routes)?;
+        routes.push(route);
+    }
+    Ok(routes)
+}
+
+fn route(node: &Node, clusters: &[Cluster]) -> Result<Route, Fault> {
+    let fields = Fields::open(node, "a route", ROUTE_KEYS)?;
+    Ok(Route {
+        hosts: fields
+            .map("hosts", hosts)?
+            .unwrap_or_else(|| vec![HostMatch::Any]),
+        prefix: fields
+            .map("prefix", prefix)?
+            .unwrap_or_else(|| "/".to_owned()),
+        cluster: cluster(fields.required("cluster")?, clusters)?,
+        allow: fields.map("allow", names::spiffe_ids)?,
+        filters: fields
+            .map("filters", |node| node.list()?.iter().map(filter).collect())?
+            .unwrap_or_default(),
+    })
+}
+
+fn check_reachable(node: &Node, route: &Route, earlier: &[Route]) -> Result<(), Fault> {
+    let taken = |host| {
+        earlier
+            .iter()
+            .any(|route_| route_.prefix == route.prefix && route_.hosts.contains(host))
+    };
+    if !route.hosts.iter().any(taken) {
+        return Ok(());
+    }
+    let message = format!(
+        "an earlier route has this host with the prefix {}",
+        quote(&route.prefix)
+    );
+    Err(node.fault(message, "give each pair of host and prefix once"))
+}
+
+fn cluster(node: &Node, clusters: &[Cluster]) -> Result<String, Fault> {
+    let word = node.text()?;
+    if clusters.iter().any(|cluster| cluster.name == word) {
+        return Ok(word.to_owned());
+    }
+    let known: Vec<_> = clusters
+        .iter()
+        .map(|cluster| cluster.name.as_str())
+        .collect();
+    let hint = match known.as_slice() {
+        [] => "add it under `clusters`".to_owned(),
+        known => suggest(word, known),
+    };
+    Err(node.fault(format!("there is no cluster {}", quote(word)), hint))
+}
+
+fn prefix(node: &Node) -> Result<String, Fault> {
+    let word = node.text()?;
+    if !word.starts_with('/') {
+        let hint = format!("write {}", quote(&format!("/{word}")));
+        return Err(node.fault(format!("the prefix {} has no leading /", quote(word)), hint));
+    }
+    if !word
+        .bytes()
+        .all(|b| b.is_ascii_graphic() && b != b'?' && b != b'#')
+    {
+        let hint = "a path only, without ? and #; spaces and others as %20";
+        return Err(node.fault(format!("{} is not a path", quote(word)), hint));
+    }
+    Ok(word.to_owned())
+}
+
+fn hosts(node: &Node) -> Result<Vec<HostMatch>, Fault> {
+    let nodes = node.list()?;
+    if nodes.is_empty() {
+        return Err(node.fault("no host is listed", "remove `hosts` to take every host"));
+    }
+    nodes.iter().map(host).collect()
+}
+
+fn host(node: &Node) -> Result<HostMatch, Fault> {
+    let word = node.text()?.to_ascii_lowercase();
+    if word == "*" {
+        return Ok(HostMatch::Any);
+    }
+    let suffix = word.strip_prefix('*');
+    if !is_host(suffix.map_or(Some(&*word), |rest| rest.strip_prefix('.'))) {
+        let hint = "a name or address without port, \"*.suffix\" or \"*\"; ports are ignored";
+        return Err(node.fault(format!("{} is not a host", quote(&word)), hint));
+    }
+    Ok(match suffix {
+        Some(suffix) => HostMatch::Suffix(suffix.to_owned()),
+        None => HostMatch::Exact(word),
+    })
+}
+
+fn is_host(name: Option<&str>) -> bool {
+    let Some(name) = name else { return false };
+    let byte = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+    let label = |label: &str| !label.is_empty() && label.bytes().all(byte);
+    match name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => name.len() <= 253 && name.split('.').all(label),
+    }
+}
+
+fn filter(node: &Node) -> Result<Filter, Fault> {
+    let fields = Fields::open(node, "a filter", FILTER_KEYS)?;
+    let (key, node) = fields.single()?;
+    Ok(match key {
+        "setRequestHeader" => {
+            let (name, value) = header(node)?;
+            Filter::SetRequestHeader { name, value }
+        }
+        "setResponseHeader" => {
+            let (name, value) = header(node)?;
+            Filter::SetResponseHeader { name, value }
+        }
+        "removeRequestHeader" => Filter::RemoveRequestHeader {
+            name: header_to_remove(node)?,
+        },
+        "removeResponseHeader" => Filter::RemoveResponseHeader {
+            name: header_to_remove(node)?,
+        },
+        _ => hold(node)?,
+    })
+}
+
+fn header(node: &Node) -> Result<(String, String), Fault> {
+    let fields = Fields::open(node, "a header to set", SET_KEYS)?;
+    let name = names::header_name(fields.required("name")?)?;
+    Ok((name, names::header_value(fields.required("value")?)?))
+}
+
+fn header_to_remove(node: &Node) -> Result<String, Fault> {
+    let fields = Fields::open(node, "a header to remove", REMOVE_KEYS)?;
+    names::header_name(fields.required("name")?)
+}
+
+fn hold(node: &Node) -> Result<Filter, Fault> {
+    let fields = Fields::open(node, "the filter hold", HOLD_KEYS)?;
+    Ok(Filter::Hold {
+        delay: fields.required("delay")?.duration(Zero::Allowed)?,
+        buffer_bytes: fields
+            .map("bufferBytes", |node| node.count(0..=HOLD_BYTES_MAX))?
+            .unwrap_or(0),
+    })
+}

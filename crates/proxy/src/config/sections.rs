@@ -1,0 +1,130 @@
+//! The small sections: workload, identity, admin and metrics addresses, access log, limits.
+//! Called by `config::build`. Must never open what it names.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use model::{AccessLog, IdentityFiles, Limits, LogFormat, Workload};
+
+use super::Fault;
+use super::fields::Fields;
+use super::names::{self, Addresses};
+use super::node::{Node, quote};
+use super::scalar::Zero;
+
+/// More threads than any machine this is meant for has cores; a slip of the finger otherwise.
+pub(super) const WORKERS_MAX: usize = 256;
+
+/// Loopback: the admin pages are for those who are on the machine.
+pub(super) const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 15000);
+/// Every address: Prometheus comes from outside.
+pub(super) const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 15010);
+
+pub(super) const WORKLOAD_KEYS: &[&str] = &["name", "namespace", "serviceAccount"];
+pub(super) const IDENTITY_KEYS: &[&str] = &["certificate", "key", "trustBundle", "trustDomain"];
+pub(super) const ACCESS_LOG_KEYS: &[&str] = &["path", "format"];
+pub(super) const LIMITS_KEYS: &[&str] = &[
+    "headBytes",
+    "headers",
+    "connections",
+    "headerTimeout",
+    "idleTimeout",
+    "connectTimeout",
+    "requestTimeout",
+    "streamIdleTimeout",
+    "drainTimeout",
+    "poolIdleTimeout",
+    "poolConnections",
+];
+
+pub(super) fn workload(node: &Node) -> Result<Workload, Fault> {
+    let fields = Fields::open(node, "the workload", WORKLOAD_KEYS)?;
+    let or_default = |name: Option<String>| name.unwrap_or_else(|| "default".to_owned());
+    Ok(Workload {
+        name: names::name(fields.required("name")?)?,
+        namespace: or_default(fields.map("namespace", names::name)?),
+        service_account: or_default(fields.map("serviceAccount", names::name)?),
+    })
+}
+
+pub(super) fn identity(node: &Node, origin: &Path) -> Result<IdentityFiles, Fault> {
+    let fields = Fields::open(node, "the identity", IDENTITY_KEYS)?;
+    let file = |key| fields.required(key).and_then(|node| path(node, origin));
+    Ok(IdentityFiles {
+        certificate: file("certificate")?,
+        key: file("key")?,
+        trust_bundle: file("trustBundle")?,
+        trust_domain: fields
+            .map("trustDomain", trust_domain)?
+            .unwrap_or_else(|| "cluster.local".to_owned()),
+    })
+}
+
+fn trust_domain(node: &Node) -> Result<String, Fault> {
+    let word = node.text()?;
+    if identity::spiffe::check_trust_domain(word).is_ok() {
+        return Ok(word.to_owned());
+    }
+    let hint = "lower-case letters, digits and - _ . only, without spiffe://";
+    Err(node.fault(format!("{} is not a trust domain", quote(word)), hint))
+}
+
+fn path(node: &Node, origin: &Path) -> Result<PathBuf, Fault> {
+    Ok(origin.join(node.text()?))
+}
+
+/// An address that is on by default.
+pub(super) fn surface(
+    fields: &Fields<'_>,
+    key: &str,
+    default: SocketAddr,
+    taken: &mut Addresses,
+) -> Result<Option<SocketAddr>, Fault> {
+    match fields.optional(key) {
+        None => taken.claim_default(key, default).map(|()| Some(default)),
+        Some(node) if node.text()? == "off" => Ok(None),
+        Some(node) => taken.claim(node).map(Some),
+    }
+}
+
+pub(super) fn access_log(node: &Node, origin: &Path) -> Result<AccessLog, Fault> {
+    let fields = Fields::open(node, "the access log", ACCESS_LOG_KEYS)?;
+    let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    Ok(AccessLog {
+        path: path(fields.required("path")?, origin)?,
+        format: fields
+            .map("format", |node| node.choice(&formats))?
+            .unwrap_or_default(),
+    })
+}
+
+pub(super) fn limits(node: &Node) -> Result<Limits, Fault> {
+    let fields = Fields::open(node, "the limits", LIMITS_KEYS)?;
+    let count = |key, range, default| {
+        Ok(fields
+            .map(key, |node| node.count(range))?
+            .unwrap_or(default))
+    };
+    let time = |key, zero, default| {
+        Ok(fields
+            .map(key, |node| node.duration(zero))?
+            .unwrap_or(default))
+    };
+    Ok(Limits {
+        head_bytes: count("headBytes", 1024..=1024 * 1024, Limits::HEAD_BYTES)?,
+        headers: count("headers", 16..=10_000, Limits::HEADERS)?,
+        connections: count("connections", 1..=1_000_000, Limits::CONNECTIONS)?,
+        header_timeout: time("headerTimeout", Zero::Refused, Limits::HEADER_TIMEOUT)?,
+        idle_timeout: time("idleTimeout", Zero::Allowed, Limits::IDLE_TIMEOUT)?,
+        connect_timeout: time("connectTimeout", Zero::Refused, Limits::CONNECT_TIMEOUT)?,
+        request_timeout: time("requestTimeout", Zero::Allowed, Limits::REQUEST_TIMEOUT)?,
+        stream_idle_timeout: time(
+            "streamIdleTimeout",
+            Zero::Allowed,
+            Limits::STREAM_IDLE_TIMEOUT,
+        )?,
+        drain_timeout: time("drainTimeout", Zero::Allowed, Limits::DRAIN_TIMEOUT)?,
+        pool_idle_timeout: time("poolIdleTimeout", Zero::Refused, Limits::POOL_IDLE_TIMEOUT)?,
+        pool_connections: count("poolConnections", 0..=100_000, Limits::POOL_CONNECTIONS)?,
+    })
+}

@@ -1,0 +1,210 @@
+//! What can go wrong with a request, and the one table of what follows from it: status, flag,
+//! whether another attempt is allowed. Nothing else maps errors. Used by the whole path.
+
+use std::fmt;
+use std::io;
+
+/// Response flags: why a request ended other than by its upstream's answer. Shown in metrics and
+/// in the access log; the short names are the ones Envoy's users know where one fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Flag {
+    /// The upstream answered.
+    None,
+    /// The downstream broke the protocol or a limit.
+    DownstreamProtocol,
+    /// The downstream went away before its answer was complete.
+    DownstreamClosed,
+    /// The downstream was too slow with its head.
+    DownstreamTimeout,
+    /// No route fits.
+    NoRoute,
+    /// The peer's identity may not do this.
+    Denied,
+    /// The cluster has no endpoint.
+    NoEndpoint,
+    /// No endpoint could be connected to.
+    ConnectFailed,
+    /// The mutual TLS handshake with the endpoint failed.
+    HandshakeFailed,
+    /// The upstream closed before its answer was complete.
+    UpstreamClosed,
+    /// The upstream broke the protocol.
+    UpstreamProtocol,
+    /// The upstream did not answer in time.
+    UpstreamTimeout,
+    /// A body did not move for too long.
+    StreamIdle,
+    /// A filter answered.
+    Filter,
+    /// The body is larger than a filter may hold.
+    TooLarge,
+    /// A defect of the proxy's own.
+    Internal,
+}
+
+impl Flag {
+    /// Every flag, in the order of [`Flag::index`].
+    pub const ALL: &'static [Self] = &[
+        Self::None,
+        Self::DownstreamProtocol,
+        Self::DownstreamClosed,
+        Self::DownstreamTimeout,
+        Self::NoRoute,
+        Self::Denied,
+        Self::NoEndpoint,
+        Self::ConnectFailed,
+        Self::HandshakeFailed,
+        Self::UpstreamClosed,
+        Self::UpstreamProtocol,
+        Self::UpstreamTimeout,
+        Self::StreamIdle,
+        Self::Filter,
+        Self::TooLarge,
+        Self::Internal,
+    ];
+
+    /// The flag's place in [`Flag::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The short name, `-` for none.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        self.row().label
+    }
+
+    fn row(self) -> &'static Row {
+        &TABLE[self.index()]
+    }
+}
+
+/// One row of the table.
+struct Row {
+    label: &'static str,
+    /// What the downstream is told, where it can still be told something.
+    status: u16,
+    /// Whether nothing of the request can have had an effect, so that another endpoint may be
+    /// asked whatever the method.
+    unsent: bool,
+    reason: &'static str,
+}
+
+const fn row(label: &'static str, status: u16, unsent: bool, reason: &'static str) -> Row {
+    Row { label, status, unsent, reason }
+}
+
+/// THE table, in the order of [`Flag`].
+static TABLE: [Row; 16] = [
+    row("-", 200, false, ""),
+    row("DPE", 400, false, "the request breaks the protocol"),
+    row("DC", 499, false, "the downstream closed"),
+    row("DT", 408, false, "the request head did not arrive in time"),
+    row("NR", 404, false, "no route"),
+    row("RBAC", 403, false, "access denied"),
+    row("NE", 503, false, "no endpoint"),
+    row("UF", 503, true, "no endpoint could be connected to"),
+    row("UTLS", 503, true, "the mutual TLS handshake with the endpoint failed"),
+    row("UC", 502, false, "the upstream closed before its answer was complete"),
+    row("UPE", 502, false, "the upstream breaks the protocol"),
+    row("UT", 504, false, "the upstream did not answer in time"),
+    row("SI", 504, false, "the stream was idle for too long"),
+    row("FI", 503, false, "answered by a filter"),
+    row("TL", 413, false, "the request body is too large"),
+    row("IE", 500, false, "internal error"),
+];
+
+/// Why a request failed. Small: it crosses every level of the path.
+#[derive(Debug)]
+pub(crate) struct Error {
+    pub(crate) flag: Flag,
+    /// Overrides the table's status where the protocol has a finer one (431, 501, 505).
+    status: u16,
+    source: Option<io::Error>,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(flag: Flag) -> Self {
+        Self { flag, status: flag.row().status, source: None }
+    }
+
+    pub(crate) fn with_status(flag: Flag, status: u16) -> Self {
+        Self { flag, status, source: None }
+    }
+
+    /// An I/O error of the upstream's side: a deadline is `UpstreamTimeout`, the rest `flag`.
+    pub(crate) fn upstream(flag: Flag, source: io::Error) -> Self {
+        let flag = match source.kind() {
+            io::ErrorKind::TimedOut if flag == Flag::UpstreamClosed => Flag::UpstreamTimeout,
+            io::ErrorKind::InvalidData => Flag::UpstreamProtocol,
+            _ => flag,
+        };
+        Self { flag, status: flag.row().status, source: Some(source) }
+    }
+
+    /// An I/O error of the downstream's side.
+    pub(crate) fn downstream(source: io::Error) -> Self {
+        let flag = match source.kind() {
+            io::ErrorKind::TimedOut => Flag::StreamIdle,
+            io::ErrorKind::InvalidData => Flag::DownstreamProtocol,
+            _ => Flag::DownstreamClosed,
+        };
+        Self { flag, status: flag.row().status, source: Some(source) }
+    }
+
+    /// What the downstream is told.
+    pub(crate) fn status(&self) -> u16 {
+        self.status
+    }
+
+    pub(crate) fn reason(&self) -> &'static str {
+        self.flag.row().reason
+    }
+
+    /// Whether nothing was sent, so that any request may be tried elsewhere.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.flag.row().unsent
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some(source) => write!(f, "{}: {source}", self.reason()),
+            None => f.write_str(self.reason()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_flags() {
+        for (place, flag) in Flag::ALL.iter().enumerate() {
+            assert_eq!(flag.index(), place);
+        }
+        assert_eq!(Flag::ALL.len(), TABLE.len());
+        assert_eq!(Flag::NoRoute.row().status, 404);
+        assert_eq!(Flag::ConnectFailed.label(), "UF");
+        assert_eq!(Flag::Internal.label(), "IE");
+    }
+
+    #[test]
+    fn labels_are_unique() {
+        let mut labels: Vec<_> = Flag::ALL.iter().map(|flag| flag.label()).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), Flag::ALL.len());
+    }
+
+    #[test]
+    fn an_error_is_small() {
+        assert!(size_of::<Error>() <= 16, "{}", size_of::<Error>());
+    }
+}

@@ -1,0 +1,160 @@
+//! What a worker keeps for one request while it lasts: both heads as ranges, and the lines that we
+//! add. Reused, so that a request allocates nothing. Filled by `http1`, `headers` and `filter`.
+
+use std::io::IoSlice;
+use wire::http1::{Line, RequestHead, ResponseHead, Version, runs};
+
+/// Slices of one vectored write; more runs than this are rare and are copied together.
+const SLICES: usize = 12;
+
+/// The storage of one request.
+#[derive(Default)]
+pub(crate) struct Exchange {
+    pub(crate) request: RequestHead,
+    pub(crate) response: ResponseHead,
+    /// Lines added to the request's head, each with its CRLF.
+    pub(crate) request_extra: Vec<u8>,
+    /// Lines added to the answer's head.
+    pub(crate) response_extra: Vec<u8>,
+}
+
+impl Exchange {
+    /// Forgets the last request.
+    pub(crate) fn clear(&mut self) {
+        self.request_extra.clear();
+        self.response_extra.clear();
+    }
+
+    pub(crate) fn drop_request_line(&mut self, bytes: &[u8], name: &str) {
+        drop_line(&mut self.request.lines, bytes, name);
+        drop_extra(&mut self.request_extra, name);
+    }
+
+    pub(crate) fn drop_response_line(&mut self, bytes: &[u8], name: &str) {
+        drop_line(&mut self.response.lines, bytes, name);
+        drop_extra(&mut self.response_extra, name);
+    }
+
+    /// Calls `write` with the request's head as it goes upstream, and the `body` bytes that stand
+    /// behind it in `bytes`.
+    pub(crate) fn with_request<T>(
+        &self,
+        bytes: &[u8],
+        body: usize,
+        write: impl FnOnce(&[IoSlice<'_>]) -> T,
+    ) -> T {
+        let head = &self.request;
+        let mut slices = Slices::new();
+        if head.version == Version::Http11 && head.authority.is_none() {
+            slices.extend(runs(&head.lines, bytes, head.start, head.len));
+        } else {
+            // Towards the upstream every request is HTTP/1.1 in origin form.
+            slices.push(head.method_span.of(bytes));
+            slices.push(b" ");
+            slices.push(head.path.of(bytes));
+            slices.push(b" HTTP/1.1\r\n");
+            let first = head.lines.first().map_or(head.len - 2, |line| line.name.start as usize);
+            slices.extend(runs(&head.lines, bytes, first, head.len));
+        }
+        slices.finish(&self.request_extra, &bytes[head.len - 2..head.len + body], write)
+    }
+
+    /// Calls `write` with the answer's head as it goes downstream, and the `body` bytes that stand
+    /// behind it in `bytes`.
+    pub(crate) fn with_response<T>(
+        &self,
+        bytes: &[u8],
+        body: usize,
+        write: impl FnOnce(&[IoSlice<'_>]) -> T,
+    ) -> T {
+        let head = &self.response;
+        let mut slices = Slices::new();
+        let mut first = 0;
+        if head.version == Version::Http10 {
+            first = "HTTP/1.0".len();
+            slices.push(b"HTTP/1.1");
+        }
+        slices.extend(runs(&head.lines, bytes, first, head.len));
+        slices.finish(&self.response_extra, &bytes[head.len - 2..head.len + body], write)
+    }
+}
+
+/// Marks every line called `name` as dropped.
+fn drop_line(lines: &mut [Line], bytes: &[u8], name: &str) {
+    for line in lines {
+        line.dropped |= line.name.of(bytes).eq_ignore_ascii_case(name.as_bytes());
+    }
+}
+
+/// Takes a line that we added ourselves away again.
+fn drop_extra(extra: &mut Vec<u8>, name: &str) {
+    if extra.is_empty() {
+        return;
+    }
+    let mut kept = Vec::with_capacity(extra.len());
+    for line in extra.split_inclusive(|byte| *byte == b'\n') {
+        let end = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        if !line[..end].eq_ignore_ascii_case(name.as_bytes()) {
+            kept.extend_from_slice(line);
+        }
+    }
+    *extra = kept;
+}
+
+/// The slices of one write, on the stack.
+struct Slices<'a> {
+    parts: [&'a [u8]; SLICES],
+    used: usize,
+    /// Everything, copied, once the parts do not suffice.
+    copied: Vec<u8>,
+}
+
+impl<'a> Slices<'a> {
+    fn new() -> Self {
+        Self { parts: [&[]; SLICES], used: 0, copied: Vec::new() }
+    }
+
+    fn extend(&mut self, parts: impl Iterator<Item = &'a [u8]>) {
+        parts.for_each(|part| self.push(part));
+    }
+
+    fn push(&mut self, part: &'a [u8]) {
+        if self.used == SLICES {
+            self.parts.iter().for_each(|part| self.copied.extend_from_slice(part));
+            self.used = 0;
+        }
+        if self.copied.is_empty() {
+            self.parts[self.used] = part;
+            self.used += 1;
+        } else {
+            self.copied.extend_from_slice(part);
+        }
+    }
+
+    /// The lines we add, then `tail`: the blank line and what of the body follows it in the same
+    /// buffer. A head that goes on unchanged is one slice with its tail.
+    fn finish<T>(
+        self,
+        extra: &'a [u8],
+        tail: &'a [u8],
+        write: impl FnOnce(&[IoSlice<'_>]) -> T,
+    ) -> T {
+        let mut slices = [IoSlice::new(&[]); SLICES + 3];
+        let mut used = 0;
+        let copied = (!self.copied.is_empty()).then_some(&*self.copied);
+        for part in copied.into_iter().chain(self.parts[..self.used].iter().copied()) {
+            slices[used] = IoSlice::new(part);
+            used += 1;
+        }
+        for part in [extra, tail] {
+            if !part.is_empty() {
+                slices[used] = IoSlice::new(part);
+                used += 1;
+            }
+        }
+        write(&slices[..used])
+    }
+}
+
+#[cfg(test)]
+mod tests;

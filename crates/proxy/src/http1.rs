@@ -1,0 +1,196 @@
+//! The edges of `wire::http1`: heads read from streams, answers of our own. Called by `request`
+//! and `forward`; decides nothing about a request.
+
+use crate::buffer::Inbox;
+use crate::connection::Downstream;
+use crate::error::{Error, Flag, Result};
+use crate::exchange::Exchange;
+use crate::record::Record;
+use crate::stream::Stream;
+use std::fmt::Write;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::task::Poll;
+use std::time::Duration;
+use wire::http1::{Body, Limits, Method, Parsed};
+
+/// How long and how much is read from a downstream whose connection we end, so that our last
+/// answer is not lost to a reset.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 256 * 1024;
+
+/// Waits until the downstream sends something; `false` when it ended, was idle for too long, or
+/// has to go.
+pub(crate) async fn await_bytes(down: &Downstream) -> bool {
+    if !down.inbox.is_empty() {
+        return true;
+    }
+    let readable = poll_fn(|_| {
+        let polled = down.stream.tcp.poll_readable();
+        if polled.is_pending() && down.worker.is_closing_idle() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        polled
+    });
+    readable.await.is_ok()
+}
+
+/// Reads more of what the downstream sends; `false` when it ended or failed.
+pub(crate) async fn read_more(down: &mut Downstream) -> bool {
+    matches!(down.stream.fill(&mut down.inbox).await, Ok(1..))
+}
+
+/// Reads a request's head into `exchange`.
+///
+/// # Errors
+/// `DownstreamProtocol` with the status to answer, `DownstreamTimeout`, `DownstreamClosed`.
+pub(crate) async fn read_request(
+    down: &mut Downstream,
+    exchange: &mut Exchange,
+    limits: &Limits,
+) -> Result<()> {
+    let mut seen = 0;
+    loop {
+        let bytes = down.inbox.bytes();
+        match exchange.request.parse_more(bytes, seen, limits) {
+            Ok(Parsed::Complete) => return Ok(()),
+            Ok(Parsed::Partial) => seen = bytes.len(),
+            Err(reject) => {
+                return Err(Error::with_status(Flag::DownstreamProtocol, reject.status()));
+            }
+        }
+        match down.stream.fill(&mut down.inbox).await {
+            Ok(1..) => {}
+            Ok(0) => return Err(Error::new(Flag::DownstreamClosed)),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(Error::new(Flag::DownstreamTimeout));
+            }
+            Err(error) => return Err(Error::downstream(error)),
+        }
+    }
+}
+
+/// Reads an answer's head into `exchange`, as long as the downstream is there to have it.
+///
+/// # Errors
+/// Of the upstream's side; `DownstreamClosed` when the downstream was reset meanwhile.
+pub(crate) async fn read_response(
+    up: &Stream,
+    inbox: &mut Inbox,
+    exchange: &mut Exchange,
+    limits: &Limits,
+    down: &Stream,
+) -> Result<()> {
+    let mut seen = 0;
+    loop {
+        let bytes = inbox.bytes();
+        let parsed = match seen {
+            0 if bytes.is_empty() => Ok(Parsed::Partial),
+            _ => exchange.response.parse_more(bytes, seen, limits, exchange.request.method),
+        };
+        match parsed {
+            Ok(Parsed::Complete) => return Ok(()),
+            Ok(Parsed::Partial) => seen = bytes.len(),
+            Err(_) => return Err(Error::new(Flag::UpstreamProtocol)),
+        }
+        let filled = poll_fn(|_| {
+            if down.tcp.has_failed() {
+                return Poll::Ready(Err(Error::new(Flag::DownstreamClosed)));
+            }
+            let polled = up.poll_fill(inbox);
+            polled.map_err(|error| Error::upstream(Flag::UpstreamClosed, error))
+        });
+        if filled.await? == 0 {
+            return Err(Error::new(Flag::UpstreamClosed));
+        }
+    }
+}
+
+/// Answers a request ourselves; says whether the connection can go on.
+pub(crate) async fn answer(
+    down: &mut Downstream,
+    exchange: &Exchange,
+    error: &Error,
+    record: &mut Record,
+) -> bool {
+    let whole = match error.flag {
+        Flag::DownstreamProtocol | Flag::DownstreamTimeout => None,
+        _ => whole_request(down, exchange),
+    };
+    let stay = whole.is_some() && exchange.request.keep_alive && !down.worker.is_draining();
+    let head_only = exchange.request.method == Method::Head;
+    let text = local_answer(error, stay, head_only);
+    record.status = error.status();
+    record.answered = true;
+    let sent = down.stream.write(&[IoSlice::new(text.as_bytes())]);
+    let sent = sent.is_ok() && down.stream.flush().await.is_ok();
+    match whole {
+        Some(length) if sent && stay => {
+            down.inbox.consume(length);
+            true
+        }
+        _ => {
+            Box::pin(linger(down)).await;
+            false
+        }
+    }
+}
+
+/// How many bytes the request has, if all of it has arrived.
+fn whole_request(down: &Downstream, exchange: &Exchange) -> Option<usize> {
+    let head = exchange.request.len;
+    let mut body = Body::new(exchange.request.framing);
+    let length = body.advance(down.inbox.bytes().get(head..)?).ok()?;
+    body.is_done().then_some(head + length)
+}
+
+fn local_answer(error: &Error, stay: bool, head_only: bool) -> String {
+    let status = error.status();
+    let body = format!("{}\n", error.reason());
+    let mut text = format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status));
+    let write = |text: &mut String, line: std::fmt::Arguments<'_>| {
+        text.write_fmt(line).expect("writing to memory does not fail");
+    };
+    write(&mut text, format_args!("content-type: text/plain\r\n"));
+    write(&mut text, format_args!("content-length: {}\r\n", body.len()));
+    if !stay {
+        write(&mut text, format_args!("connection: close\r\n"));
+    }
+    text.push_str("\r\n");
+    if !head_only {
+        text.push_str(&body);
+    }
+    text
+}
+
+fn reason_phrase(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "Internal Server Error",
+    }
+}
+
+/// Ends our direction and reads what the downstream still sends, within bounds.
+pub(crate) async fn linger(down: &mut Downstream) {
+    down.stream.finish();
+    down.worker.reactor.deadline_after(LINGER);
+    let mut left = LINGER_BYTES;
+    while left > 0 {
+        let waiting = down.inbox.bytes().len();
+        down.inbox.consume(waiting);
+        left = left.saturating_sub(waiting);
+        if !read_more(down).await {
+            return;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What is remembered of a request while it lasts, and told exactly once when it ends, whatever
+//! way. Begun and finished by `request`.
+
+use crate::connection::Downstream;
+use crate::error::Flag;
+use crate::snapshot::Snapshot;
+use crate::exchange::Exchange;
+use crate::telemetry::access_log::Entry;
+use crate::worker::Worker;
+use crate::telemetry::metrics::{Protocol, Slot};
+use identity::SpiffeId;
+use model::Direction;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+use wire::http1::Version;
+
+/// One request's account.
+pub(crate) struct Record {
+    slot: Option<Arc<Slot>>,
+    started: Instant,
+    pub(crate) status: u16,
+    pub(crate) flag: Flag,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    /// The answer's head has been written: nothing else can be answered.
+    pub(crate) answered: bool,
+    log: Option<Box<Line>>,
+}
+
+/// What the access log wants to know; copied only when there is one.
+struct Line {
+    worker: Rc<Worker>,
+    started: SystemTime,
+    method: Vec<u8>,
+    path: Vec<u8>,
+    authority: Vec<u8>,
+    protocol: &'static str,
+    peer: Option<SpiffeId>,
+    request_id: Vec<u8>,
+    trace_id: Vec<u8>,
+    upstream: Option<SocketAddr>,
+}
+
+impl Record {
+    /// Begins when a request's first bytes are there.
+    pub(crate) fn begin() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the reactor's clock is too coarse for this")]
+        let started = Instant::now();
+        Self {
+            slot: None,
+            started,
+            status: 0,
+            // Whoever leaves without saying why has a defect.
+            flag: Flag::Internal,
+            bytes_in: 0,
+            bytes_out: 0,
+            answered: false,
+            log: None,
+        }
+    }
+
+    /// Names whose counters the request belongs to; `cluster` is its place in the snapshot.
+    pub(crate) fn assign(
+        &mut self,
+        down: &mut Downstream,
+        snapshot: &Snapshot,
+        direction: Direction,
+        cluster: Option<usize>,
+    ) {
+        let cached = down.slot.as_ref().filter(|(generation, of, slot)| {
+            *generation == snapshot.generation && *of == cluster && !slot.is_retired()
+        });
+        let slot = match cached {
+            Some((_, _, slot)) => Arc::clone(slot),
+            None => {
+                let slot = find_slot(down, snapshot, direction, cluster);
+                down.slot = Some((snapshot.generation, cluster, Arc::clone(&slot)));
+                slot
+            }
+        };
+        slot.begin();
+        self.slot = Some(slot);
+    }
+
+    /// Keeps what the access log wants to know of the request's head.
+    pub(crate) fn note(&mut self, down: &Downstream, exchange: &Exchange) {
+        if down.worker.access_log.is_some() {
+            self.log = Some(Box::new(Line::note(down, exchange)));
+        }
+    }
+
+    /// The endpoint that the request is sent to.
+    pub(crate) fn sent_to(&mut self, endpoint: SocketAddr) {
+        if let Some(line) = &mut self.log {
+            line.upstream = Some(endpoint);
+        }
+    }
+
+    /// The request goes to a further connection or endpoint.
+    pub(crate) fn retry(&self) {
+        self.slot.iter().for_each(|slot| slot.retry());
+    }
+}
+
+impl Line {
+    fn note(down: &Downstream, exchange: &Exchange) -> Self {
+        let (head, bytes) = (&exchange.request, down.inbox.bytes());
+        let value = |name| head.find(bytes, name).map_or(&b""[..], |line| line.value.of(bytes));
+        let authority = head.authority.or(head.host).map_or(&b""[..], |span| span.of(bytes));
+        Self {
+            worker: Rc::clone(&down.worker),
+            started: SystemTime::now(),
+            method: head.method_span.of(bytes).to_vec(),
+            path: head.target.of(bytes).to_vec(),
+            authority: authority.to_vec(),
+            protocol: match head.version {
+                Version::Http10 => "HTTP/1.0",
+                Version::Http11 => "HTTP/1.1",
+            },
+            peer: down.id.clone(),
+            request_id: value("x-request-id").to_vec(),
+            trace_id: value("traceparent").split(|byte| *byte == b'-').nth(1).unwrap_or(b"").into(),
+            upstream: None,
+        }
+    }
+
+    fn write(&self, record: &Record, duration_us: u64) {
+        let Some(log) = &self.worker.access_log else { return };
+        let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        log.record(&Entry {
+            start_us: u64::try_from(started.as_micros()).unwrap_or(u64::MAX),
+            method: &self.method,
+            path: &self.path,
+            authority: &self.authority,
+            protocol: self.protocol,
+            status: record.status,
+            flag: record.flag,
+            bytes_in: record.bytes_in,
+            bytes_out: record.bytes_out,
+            duration_us,
+            upstream: self.upstream,
+            peer: self.peer.as_ref().map_or("", SpiffeId::as_str),
+            request_id: &self.request_id,
+            trace_id: &self.trace_id,
+        });
+    }
+}
+
+fn find_slot(
+    down: &Downstream,
+    snapshot: &Snapshot,
+    direction: Direction,
+    cluster: Option<usize>,
+) -> Arc<Slot> {
+    let cluster = cluster.map(|place| &snapshot.clusters[place]);
+    let id = match direction {
+        Direction::Inbound => down.id.as_ref(),
+        Direction::Outbound => cluster.and_then(|cluster| cluster.destination.as_ref()),
+    };
+    let proven = id.and_then(|id| Some((id.service_account()?, id.namespace()?)));
+    let named = match direction {
+        Direction::Inbound => None,
+        Direction::Outbound => cluster.map(|cluster| (&*cluster.name, "")),
+    };
+    let labels = down.worker.recorder.labels(direction, Protocol::Http1, proven.or(named));
+    down.worker.recorder.slot(&labels)
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let Some(slot) = &self.slot else { return };
+        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        slot.finish(self.status, self.flag, micros, self.bytes_in, self.bytes_out);
+        if let Some(line) = &self.log {
+            line.write(self, micros);
+        }
+    }
+}

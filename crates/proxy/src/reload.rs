@@ -1,0 +1,151 @@
+//! The configuration after the start: read again, checked whole, handed to every worker; or kept
+//! as it was. Live connections are never touched. Called by `app` on SIGHUP and on changes.
+
+use crate::admin::State;
+use crate::config;
+use crate::log;
+use crate::options::Options;
+use crate::snapshot::Snapshot;
+use crate::socket;
+use crate::telemetry::metrics::Registry;
+use crate::worker::{Message, Seat, Socket};
+use identity::tls::Tickets;
+use model::Config;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+/// What a file looked like: its time of change, size and inode (a replaced symbolic link counts).
+type Look = Option<(SystemTime, u64, u64)>;
+
+/// What runs now.
+pub(crate) struct Live {
+    options: Options,
+    snapshot: Arc<Snapshot>,
+    tickets: Arc<Tickets>,
+    seats: Arc<Vec<Seat>>,
+    /// Listeners that are open, with the address they were asked for.
+    open: HashMap<String, SocketAddr>,
+    looks: Vec<(PathBuf, Look)>,
+    state: Arc<State>,
+}
+
+impl Live {
+    pub(crate) fn new(
+        options: Options,
+        snapshot: Arc<Snapshot>,
+        tickets: Arc<Tickets>,
+        seats: Arc<Vec<Seat>>,
+    ) -> Self {
+        let looks = look_at(&options.config, &snapshot.config);
+        let state = State::new(Arc::clone(&snapshot));
+        Self { options, snapshot, tickets, seats, open: HashMap::new(), looks, state }
+    }
+
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    pub(crate) fn seats(&self) -> &Arc<Vec<Seat>> {
+        &self.seats
+    }
+
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    /// Hands sockets to the accepting worker.
+    pub(crate) fn listen(&mut self, sockets: Vec<(Socket, SocketAddr)>) {
+        for (socket, _) in sockets {
+            let asked = self.snapshot.config.listeners[socket.place].address;
+            self.open.insert(socket.name.to_string(), asked);
+            self.seats[0].sender.send(Message::Listen(socket));
+        }
+    }
+
+    /// Whether a file of the configuration looks different than when it was read.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.looks.iter().any(|(path, look)| self::look(path) != *look)
+    }
+
+    /// Reads everything again and puts it to use.
+    pub(crate) fn reload(&mut self) -> anyhow::Result<()> {
+        // Taken first: a change while we read is a change to come.
+        self.looks = look_at(&self.options.config, &self.snapshot.config);
+        let config = Arc::new(self.options.apply(config::load(&self.options.config)?));
+        self.looks = look_at(&self.options.config, &config);
+        warn_of_restart(&self.snapshot.config, &config);
+        let snapshot = Snapshot::build(Arc::clone(&config), &self.tickets, Some(&self.snapshot))?;
+        let is_open =
+            |listener: &model::Listener| self.open.get(&listener.name) == Some(&listener.address);
+        let wanted = config.listeners.iter().enumerate();
+        let new = wanted.filter(|(_, listener)| !is_open(listener));
+        let sockets = new.map(|(place, listener)| socket::open(place, listener));
+        let sockets = sockets.collect::<anyhow::Result<Vec<_>>>()?;
+        // Nothing can fail from here on.
+        self.publish(Arc::new(snapshot));
+        self.close_listeners(&config);
+        self.listen(sockets);
+        Ok(())
+    }
+
+    fn publish(&mut self, snapshot: Arc<Snapshot>) {
+        self.snapshot = Arc::clone(&snapshot);
+        self.state.publish(Arc::clone(&snapshot));
+        for seat in self.seats.iter() {
+            seat.sender.send(Message::Snapshot(Arc::clone(&snapshot)));
+        }
+    }
+
+    /// Closes what the configuration no longer has, or has at another address.
+    fn close_listeners(&mut self, config: &Config) {
+        let stays = |name: &String, addr: &SocketAddr| {
+            config.listeners.iter().any(|new| new.name == *name && new.address == *addr)
+        };
+        let gone = self.open.extract_if(|name, addr| !stays(name, addr));
+        for (name, _) in gone {
+            self.seats[0].sender.send(Message::Unlisten(Arc::from(name.as_str())));
+        }
+    }
+
+    /// Tells the admin pages what only the assembly knows.
+    pub(crate) fn describe(&mut self, registry: &Arc<Registry>) {
+        let seats = Arc::clone(&self.seats);
+        let applied = move || {
+            let generations = seats.iter().map(|seat| seat.generation.load(Ordering::Acquire));
+            generations.min().unwrap_or(0)
+        };
+        self.state.describe(Arc::clone(registry), Box::new(applied));
+    }
+}
+
+/// Some settings are taken when the process starts.
+fn warn_of_restart(old: &Config, new: &Config) {
+    let changed = [
+        ("workers", old.workers != new.workers),
+        ("admin", old.admin != new.admin),
+        ("metrics", old.metrics != new.metrics),
+        ("accessLog", old.access_log != new.access_log),
+        ("workload", old.workload != new.workload),
+    ];
+    for (name, _) in changed.iter().filter(|(_, changed)| *changed) {
+        log::warn(format_args!("`{name}` takes effect when the proxy is restarted"));
+    }
+}
+
+fn look_at(path: &Path, config: &Config) -> Vec<(PathBuf, Look)> {
+    let mut paths = vec![path.to_path_buf()];
+    if let Some(files) = &config.identity {
+        paths.extend([&files.certificate, &files.key, &files.trust_bundle].map(Clone::clone));
+    }
+    paths.into_iter().map(|path| (path.clone(), look(&path))).collect()
+}
+
+fn look(path: &Path) -> Look {
+    use std::os::unix::fs::MetadataExt;
+    let data = path.metadata().ok()?;
+    Some((data.modified().ok()?, data.len(), data.ino()))
+}

@@ -1,0 +1,195 @@
+//! The life of a request: everything that happens to it is on this page, in order. Called by
+//! `connection` until the connection ends.
+
+use crate::authorize;
+use crate::balance::{self, Tried};
+use crate::connection::Downstream;
+use crate::error::{Error, Flag, Result};
+use crate::exchange::Exchange;
+use crate::filter::{self, BodyMode, Verdict};
+use crate::forward::{self, Failed, Plan};
+use crate::headers;
+use crate::http1;
+use crate::pool;
+use crate::record::Record;
+use crate::retry;
+use crate::snapshot::Listener;
+use crate::worker::View;
+use std::rc::Rc;
+use wire::http1::Body;
+
+/// Waits for a request, serves it and records it exactly once; says whether the connection can
+/// carry another.
+pub(crate) async fn serve(down: &mut Downstream) -> bool {
+    let view = down.worker.view();
+    down.worker.reactor.deadline_after(view.snapshot.config.limits.idle_timeout);
+    drop(view);
+    if !http1::await_bytes(down).await {
+        return false;
+    }
+    let mut exchange = down.worker.lend_exchange();
+    let mut record = Record::begin();
+    let keep = match proxy(down, &mut exchange, &mut record).await {
+        Ok(keep) => keep,
+        Err(error) => fail(down, &exchange, error, &mut record).await,
+    };
+    down.worker.give_back_exchange(exchange);
+    keep
+}
+
+/// Answers for what went wrong, if something can still be answered.
+async fn fail(
+    down: &mut Downstream,
+    exchange: &Exchange,
+    error: Error,
+    record: &mut Record,
+) -> bool {
+    record.flag = error.flag;
+    if error.flag == Flag::DownstreamClosed {
+        return false;
+    }
+    crate::log::debug(format_args!("{}: {error}", down.peer));
+    if record.answered {
+        // The downstream must not take a part for the whole.
+        down.stream.tcp.abort_on_close();
+        return false;
+    }
+    http1::answer(down, exchange, &error, record).await
+}
+
+/// The life of a request.
+async fn proxy(
+    down: &mut Downstream,
+    exchange: &mut Exchange,
+    record: &mut Record,
+) -> Result<bool> {
+    // One view of the mesh per request, whatever changes meanwhile.
+    let view = down.worker.view();
+    let limits = &view.snapshot.config.limits;
+    down.worker.reactor.deadline_after(limits.header_timeout);
+    let read = http1::read_request(down, exchange, &view.snapshot.limits).await;
+    let Some(listener) = view.snapshot.listener(down.place, &down.listener) else {
+        // Its listener was taken away: this connection has no place to go.
+        return read.and(Err(Error::new(Flag::NoRoute)));
+    };
+    if let Err(error) = read {
+        if error.flag != Flag::DownstreamClosed || !down.inbox.is_empty() {
+            record.assign(down, &view.snapshot, listener.direction, None);
+        }
+        return Err(error);
+    }
+    let bytes = down.inbox.bytes();
+    let authority = exchange.request.authority.or(exchange.request.host);
+    let authority = authority.map_or(&b""[..], |span| span.of(bytes));
+    let route = listener.routes.find(authority, exchange.request.path.of(bytes));
+    let cluster = route.map(|route| route.cluster);
+    record.assign(down, &view.snapshot, listener.direction, cluster);
+    record.note(down, exchange);
+    let route = route.ok_or_else(|| Error::new(Flag::NoRoute))?;
+    authorize::check(route, down.id.as_ref())?;
+    filter(down, exchange, &route.filters).await?;
+    prepare(down, exchange, listener);
+    let plan = Plan { snapshot: &view.snapshot, route };
+    attempts(down, exchange, &view, &plan, record).await
+}
+
+/// Runs the filters; only those that declare it wait or see the body.
+async fn filter(
+    down: &mut Downstream,
+    exchange: &mut Exchange,
+    filters: &[filter::Filter],
+) -> Result<()> {
+    if let BodyMode::Buffer(limit) = filter::body_mode(filters) {
+        Box::pin(gather(down, exchange, limit)).await?;
+    }
+    for filter in filters {
+        let reactor = &down.worker.reactor;
+        match filter.on_request(exchange, down.inbox.bytes(), reactor) {
+            Verdict::Continue => {}
+            Verdict::Wait(answer) => answer.await,
+        }
+    }
+    Ok(())
+}
+
+/// Reads until the request's whole body is in its buffer, behind the head.
+async fn gather(down: &mut Downstream, exchange: &Exchange, limit: usize) -> Result<()> {
+    let mut body = Body::new(exchange.request.framing);
+    let mut seen = exchange.request.len;
+    loop {
+        let taken = body.advance(&down.inbox.bytes()[seen..]);
+        seen += taken.map_err(|_| Error::new(Flag::DownstreamProtocol))?;
+        if body.is_done() {
+            return Ok(());
+        }
+        if seen - exchange.request.len > limit {
+            return Err(Error::new(Flag::TooLarge));
+        }
+        match down.stream.fill(&mut down.inbox).await.map_err(Error::downstream)? {
+            0 => return Err(Error::new(Flag::DownstreamClosed)),
+            _ => {}
+        }
+    }
+}
+
+fn prepare(down: &Downstream, exchange: &mut Exchange, listener: &Listener) {
+    let random = || u128::from(down.worker.random()) << 64 | u128::from(down.worker.random());
+    let (bytes, peer) = (down.inbox.bytes(), down.peer.ip());
+    headers::prepare_request(exchange, bytes, listener, peer, random);
+}
+
+/// Sends the request to an endpoint, and to further ones as long as that is safe.
+async fn attempts(
+    down: &mut Downstream,
+    exchange: &mut Exchange,
+    view: &View,
+    plan: &Plan<'_>,
+    record: &mut Record,
+) -> Result<bool> {
+    let cluster = &view.clusters[plan.route.cluster];
+    let balance = plan.snapshot.clusters[plan.route.cluster].balance;
+    let mut tried = Tried::default();
+    let mut fresh = false;
+    loop {
+        let random = || down.worker.random();
+        let turn = cluster.next_turn();
+        let place = balance::pick(&cluster.endpoints, balance, tried, turn, random)
+            .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
+        let state = Rc::clone(&cluster.endpoints[place]);
+        let attempt = match pool::checkout(&down.worker, &state, fresh).await {
+            Ok(upstream) => {
+                let reused = upstream.reused;
+                record.sent_to(state.endpoint.address);
+                let result =
+                    forward::exchange(down, &upstream.stream, exchange, plan, record).await;
+                match result {
+                    Ok(outcome) => {
+                        upstream.checkin(&down.worker, outcome.keep_up);
+                        return Ok(finish(down, outcome.keep_down).await);
+                    }
+                    Err(failed) => {
+                        upstream.checkin(&down.worker, false);
+                        (failed, reused)
+                    }
+                }
+            }
+            Err(error) => (Failed { error, intact: true }, false),
+        };
+        let (failed, reused) = attempt;
+        let again = retry::may(&failed, reused, &exchange.request, tried.count());
+        match again {
+            retry::Again::Elsewhere if cluster.endpoints.len() > 1 => tried.add(place),
+            retry::Again::OnFreshConnection => fresh = true,
+            _ => return Err(failed.error),
+        }
+        exchange.response_extra.clear();
+        record.retry();
+    }
+}
+
+async fn finish(down: &mut Downstream, keep: bool) -> bool {
+    if !keep {
+        Box::pin(http1::linger(down)).await;
+    }
+    keep
+}

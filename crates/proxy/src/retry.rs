@@ -1,0 +1,69 @@
+//! Whether a request may be sent again. Pure; called by `request` after an attempt failed.
+
+use crate::error::Flag;
+use crate::forward::Failed;
+use wire::http1::{Method, RequestHead};
+
+/// Endpoints that one request may find unreachable before it gives up.
+const ELSEWHERE_MAX: u32 = 5;
+
+/// What may be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    Never,
+    /// Nothing was sent: another endpoint may serve it.
+    Elsewhere,
+    /// The connection had been idle and turned out closed: the same endpoint over a new one.
+    OnFreshConnection,
+}
+
+/// `reused`: the connection had carried a request before. `tried`: endpoints tried in vain.
+pub(crate) fn may(failed: &Failed, reused: bool, head: &RequestHead, tried: u32) -> Again {
+    if failed.error.is_unsent() && tried < ELSEWHERE_MAX {
+        return Again::Elsewhere;
+    }
+    // A server that closes an idle connection has not seen the request; but that it has not can
+    // only be taken for granted where seeing it twice would do no harm (RFC 9110 §9.2.2).
+    let closed = failed.error.flag == Flag::UpstreamClosed;
+    if closed && reused && failed.intact && is_idempotent(head.method) {
+        return Again::OnFreshConnection;
+    }
+    Again::Never
+}
+
+fn is_idempotent(method: Method) -> bool {
+    match method {
+        Method::Get | Method::Head | Method::Put | Method::Delete => true,
+        Method::Options | Method::Trace => true,
+        Method::Post | Method::Patch | Method::Connect | Method::Other => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    fn check(flag: Flag, intact: bool, reused: bool, method: Method, again: Again) {
+        let failed = Failed { error: Error::new(flag), intact };
+        let head = RequestHead { method, ..RequestHead::default() };
+        assert_eq!(may(&failed, reused, &head, 0), again, "{flag:?} {intact} {reused}");
+    }
+
+    #[test]
+    fn what_was_not_sent_may_go_elsewhere_whatever_it_is() {
+        check(Flag::ConnectFailed, true, false, Method::Post, Again::Elsewhere);
+        check(Flag::HandshakeFailed, true, false, Method::Post, Again::Elsewhere);
+        let failed = Failed { error: Error::new(Flag::ConnectFailed), intact: true };
+        assert_eq!(may(&failed, false, &RequestHead::default(), ELSEWHERE_MAX), Again::Never);
+    }
+
+    #[test]
+    fn a_closed_idle_connection_is_replaced_for_idempotent_requests_only() {
+        check(Flag::UpstreamClosed, true, true, Method::Get, Again::OnFreshConnection);
+        check(Flag::UpstreamClosed, true, true, Method::Post, Again::Never);
+        check(Flag::UpstreamClosed, true, false, Method::Get, Again::Never);
+        check(Flag::UpstreamClosed, false, true, Method::Get, Again::Never);
+        check(Flag::UpstreamTimeout, true, true, Method::Get, Again::Never);
+    }
+}

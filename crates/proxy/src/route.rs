@@ -1,0 +1,143 @@
+//! Which route a request takes: the most specific host, then the longest prefix. Pure; called by
+//! `request` once per request.
+
+use crate::snapshot::Route;
+use model::HostMatch;
+use std::sync::Arc;
+
+/// The routes of one listener, in the order in which they are tried.
+pub(crate) struct Table {
+    rows: Vec<(Host, Arc<Route>)>,
+}
+
+/// Ordered from specific to general.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Host {
+    Exact(String),
+    /// Longer suffixes first. With the leading dot.
+    Suffix(std::cmp::Reverse<usize>, String),
+    Any,
+}
+
+impl Host {
+    fn build(host: &HostMatch) -> Self {
+        match host {
+            HostMatch::Any => Self::Any,
+            HostMatch::Exact(name) => Self::Exact(name.to_ascii_lowercase()),
+            HostMatch::Suffix(name) => {
+                let suffix = format!(".{}", name.trim_start_matches(['*', '.']));
+                Self::Suffix(std::cmp::Reverse(suffix.len()), suffix.to_ascii_lowercase())
+            }
+        }
+    }
+
+    fn fits(&self, host: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(name) => host.eq_ignore_ascii_case(name.as_bytes()),
+            Self::Suffix(_, suffix) => {
+                host.len() > suffix.len()
+                    && host[host.len() - suffix.len()..].eq_ignore_ascii_case(suffix.as_bytes())
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Orders `routes`, each with the hosts it serves (none: all); of two alike, the first wins.
+    pub(crate) fn build(routes: Vec<(Vec<HostMatch>, Route)>) -> Self {
+        let mut rows = Vec::new();
+        for (hosts, route) in routes {
+            let route = Arc::new(route);
+            let any = if hosts.is_empty() { &[HostMatch::Any][..] } else { &hosts };
+            rows.extend(any.iter().map(|host| (Host::build(host), Arc::clone(&route))));
+        }
+        rows.sort_by(|(host, route), (other_host, other)| {
+            let prefixes = other.prefix.len().cmp(&route.prefix.len());
+            host.cmp(other_host).then(prefixes)
+        });
+        Self { rows }
+    }
+
+    /// The route for `authority` (host with or without port) and `path`.
+    pub(crate) fn find(&self, authority: &[u8], path: &[u8]) -> Option<&Arc<Route>> {
+        let host = without_port(authority);
+        let path = without_query(path);
+        let fits = |(host_match, route): &&(Host, Arc<Route>)| {
+            prefix_fits(&route.prefix, path) && host_match.fits(host)
+        };
+        self.rows.iter().find(fits).map(|(_, route)| route)
+    }
+}
+
+/// `/a` fits `/a` and `/a/b`, not `/ab` (as the Gateway API's `PathPrefix`).
+fn prefix_fits(prefix: &[u8], path: &[u8]) -> bool {
+    let Some(rest) = path.strip_prefix(prefix) else { return prefix == b"/" };
+    rest.is_empty() || rest[0] == b'/' || prefix.ends_with(b"/")
+}
+
+fn without_query(path: &[u8]) -> &[u8] {
+    let end = path.iter().position(|byte| *byte == b'?').unwrap_or(path.len());
+    &path[..end]
+}
+
+fn without_port(authority: &[u8]) -> &[u8] {
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    match authority.iter().rposition(|byte| *byte == b':') {
+        Some(colon) if authority[colon + 1..].iter().all(is_digit) => &authority[..colon],
+        _ => authority,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(prefix: &str, cluster: usize) -> Route {
+        Route { prefix: prefix.as_bytes().into(), cluster, allow: None, filters: Vec::new() }
+    }
+
+    fn check(authority: &str, path: &str, cluster: Option<usize>) {
+        let exact = |name: &str| vec![HostMatch::Exact(name.into())];
+        let suffix = |name: &str| vec![HostMatch::Suffix(name.into())];
+        let table = Table::build(vec![
+            (vec![HostMatch::Any], route("/", 0)),
+            (vec![HostMatch::Any], route("/api", 1)),
+            (suffix("example.org"), route("/", 2)),
+            (suffix("deep.example.org"), route("/", 3)),
+            (exact("www.example.org"), route("/only", 4)),
+            (exact("[::1]"), route("/", 5)),
+        ]);
+        let found = table.find(authority.as_bytes(), path.as_bytes());
+        assert_eq!(found.map(|route| route.cluster), cluster, "{authority}{path}");
+    }
+
+    #[test]
+    fn the_longest_prefix_of_whole_segments_wins() {
+        check("a", "/", Some(0));
+        check("a", "/apis", Some(0));
+        check("a", "/api", Some(1));
+        check("a", "/api/x?y=/", Some(1));
+        check("a", "/api?x", Some(1));
+        check("a", "*", Some(0));
+    }
+
+    #[test]
+    fn the_most_specific_host_wins_whatever_its_case_and_port() {
+        check("x.example.org", "/", Some(2));
+        check("X.Deep.Example.org:8080", "/", Some(3));
+        check("example.org", "/", Some(0));
+        check("www.example.org:80", "/only/this", Some(4));
+        check("[::1]:8080", "/", Some(5));
+    }
+
+    #[test]
+    fn a_host_without_a_fitting_prefix_falls_through_to_the_next() {
+        check("www.example.org", "/other", Some(2));
+    }
+
+    #[test]
+    fn nothing_fits_an_empty_table() {
+        assert!(Table::build(Vec::new()).find(b"a", b"/").is_none());
+    }
+}

@@ -1,0 +1,243 @@
+//! The mesh as one immutable value: the configuration in the form the path reads, with its TLS
+//! configurations. Built by `app` on start and on change, handed whole to every worker.
+
+use crate::filter::Filter;
+use crate::route::Table;
+use identity::credentials::{Credentials, Paths};
+use identity::tls::{self, ALPN_HTTP1, ALPN_PUBLIC_HTTP1, Tickets};
+use identity::SpiffeId;
+use model::{Balance, Config, Direction, Limits, TlsMode, Transport};
+use rustls::{ClientConfig, ServerConfig};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a sidecar offers and accepts inside mesh TLS.
+const ALPN: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
+
+/// Why a configuration cannot be put to use.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The certificate, key or bundle.
+    #[error(transparent)]
+    Credentials(#[from] identity::credentials::Error),
+    /// An endpoint's identities.
+    #[error("cluster `{cluster}`: {source}")]
+    Cluster {
+        /// The cluster's name.
+        cluster: String,
+        /// What is wrong.
+        source: tls::Error,
+    },
+    /// A SPIFFE id that does not parse.
+    #[error("`{0}` is not a SPIFFE id: write spiffe://<trust domain>/ns/<namespace>/sa/<account>")]
+    Spiffe(String),
+    /// The server's TLS configuration.
+    #[error(transparent)]
+    Tls(tls::Error),
+}
+
+/// One view of the mesh.
+pub struct Snapshot {
+    /// Counts the changes, from 1.
+    pub generation: u64,
+    /// What it was built from.
+    pub config: Arc<Config>,
+    /// In the order of the configuration; a request names its listener by place and name.
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) limits: wire::http1::Limits,
+}
+
+/// Who this sidecar is.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) credentials: Credentials,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+impl Identity {
+    fn is_same(&self, other: &Self) -> bool {
+        self.credentials.overview() == other.credentials.overview()
+    }
+}
+
+pub(crate) struct Listener {
+    pub(crate) name: Arc<str>,
+    pub(crate) direction: Direction,
+    pub(crate) tls: TlsMode,
+    pub(crate) request_id: bool,
+    pub(crate) forwarded_for: bool,
+    pub(crate) routes: Table,
+}
+
+/// What a matched request is to go through.
+pub(crate) struct Route {
+    pub(crate) prefix: Box<[u8]>,
+    /// Place in [`Snapshot::clusters`].
+    pub(crate) cluster: usize,
+    /// Who may; `None` is everyone.
+    pub(crate) allow: Option<Vec<SpiffeId>>,
+    pub(crate) filters: Vec<Filter>,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) name: Arc<str>,
+    pub(crate) balance: Balance,
+    pub(crate) endpoints: Vec<Arc<Endpoint>>,
+    /// Who answers, as far as the configuration demands a proof.
+    pub(crate) destination: Option<SpiffeId>,
+}
+
+/// Where requests are sent to.
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) mtls: Option<Mtls>,
+}
+
+/// How an endpoint proves itself.
+pub(crate) struct Mtls {
+    pub(crate) expected: Vec<SpiffeId>,
+    pub(crate) config: Arc<ClientConfig>,
+}
+
+impl Endpoint {
+    /// Whether connections to `other` may be used for this one: same place, same proof.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let proof = match (&self.mtls, &other.mtls) {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                one.expected == other.expected && Arc::ptr_eq(&one.config, &other.config)
+            }
+            _ => false,
+        };
+        self.address == other.address && proof
+    }
+}
+
+impl Snapshot {
+    /// Builds the view of `config`, reading the certificate files it names.
+    ///
+    /// # Errors
+    /// What cannot be put to use; nothing changes then.
+    pub fn build(
+        config: Arc<Config>,
+        tickets: &Arc<Tickets>,
+        previous: Option<&Self>,
+    ) -> Result<Self, Error> {
+        let identity = config.identity.as_ref().map(|files| load(files, tickets)).transpose()?;
+        let previous_identity = previous.and_then(|previous| previous.identity.clone());
+        let (identity, known) = match (identity, previous_identity) {
+            // The same certificates: sessions and connections live on.
+            (Some(new), Some(old)) if new.is_same(&old) => (Some(old), previous),
+            (new, _) => (new, None),
+        };
+        let clusters =
+            config.clusters.iter().map(|cluster| build_cluster(cluster, identity.as_ref(), known));
+        let clusters = clusters.collect::<Result<Vec<_>, _>>()?;
+        let listeners = config.listeners.iter().map(|listener| build_listener(listener, &config));
+        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        let limits = http_limits(&config.limits);
+        let generation = previous.map_or(1, |previous| previous.generation + 1);
+        Ok(Self { generation, config, listeners, clusters, identity, limits })
+    }
+
+    /// The listener at `place`, unless another took its place since.
+    pub(crate) fn listener(&self, place: usize, name: &str) -> Option<&Listener> {
+        let at = self.listeners.get(place).filter(|listener| *listener.name == *name);
+        at.or_else(|| self.listeners.iter().find(|listener| *listener.name == *name))
+    }
+
+    /// What `/certs` shows.
+    #[must_use]
+    pub fn certificates(&self) -> serde_json::Value {
+        self.identity.as_ref().map_or(serde_json::Value::Null, |identity| {
+            serde_json::json!(identity.credentials.overview())
+        })
+    }
+}
+
+fn http_limits(limits: &Limits) -> wire::http1::Limits {
+    wire::http1::Limits { head_bytes: limits.head_bytes, headers: limits.headers }
+}
+
+fn load(files: &model::IdentityFiles, tickets: &Arc<Tickets>) -> Result<Identity, Error> {
+    let paths = Paths {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        trust_bundle: files.trust_bundle.clone(),
+    };
+    let credentials = Credentials::load(&paths, &files.trust_domain)?;
+    let server = tls::server_config(&credentials, ALPN, tickets).map_err(Error::Tls)?;
+    Ok(Identity { credentials, server })
+}
+
+fn spiffe_ids(ids: &[String]) -> Result<Vec<SpiffeId>, Error> {
+    let parse = |id: &String| SpiffeId::parse(id).map_err(|_| Error::Spiffe(id.clone()));
+    ids.iter().map(parse).collect()
+}
+
+fn build_cluster(
+    cluster: &model::Cluster,
+    own: Option<&Identity>,
+    known: Option<&Snapshot>,
+) -> Result<Cluster, Error> {
+    let mut endpoints: Vec<Arc<Endpoint>> = Vec::with_capacity(cluster.endpoints.len());
+    for endpoint in &cluster.endpoints {
+        let mtls = match (endpoint.transport, own) {
+            (Transport::Mtls, Some(own)) => {
+                let expected = spiffe_ids(&endpoint.identities)?;
+                let twin = find_configuration(&expected, &endpoints, known);
+                let config = match twin {
+                    Some(config) => config,
+                    None => tls::client_config(&own.credentials, ALPN, &expected).map_err(
+                        |source| Error::Cluster { cluster: cluster.name.clone(), source },
+                    )?,
+                };
+                Some(Mtls { expected, config })
+            }
+            _ => None,
+        };
+        endpoints.push(Arc::new(Endpoint { address: endpoint.address, mtls }));
+    }
+    let expected = endpoints.iter().find_map(|endpoint| endpoint.mtls.as_ref()?.expected.first());
+    let destination = expected.cloned();
+    let name = Arc::from(cluster.name.as_str());
+    Ok(Cluster { name, balance: cluster.balance, destination, endpoints })
+}
+
+/// Endpoints that expect the same peers share one configuration, hence one set of sessions.
+fn find_configuration(
+    expected: &[SpiffeId],
+    built: &[Arc<Endpoint>],
+    known: Option<&Snapshot>,
+) -> Option<Arc<ClientConfig>> {
+    let old = known.into_iter().flat_map(|known| &known.clusters);
+    let mut all = built.iter().chain(old.flat_map(|cluster| &cluster.endpoints));
+    all.find_map(|endpoint| {
+        let mtls = endpoint.mtls.as_ref().filter(|mtls| mtls.expected == expected)?;
+        Some(Arc::clone(&mtls.config))
+    })
+}
+
+fn build_listener(listener: &model::Listener, config: &Config) -> Result<Listener, Error> {
+    let routes = listener.routes.iter().map(|route| {
+        let cluster = config.clusters.iter().position(|cluster| cluster.name == route.cluster);
+        let built = Route {
+            prefix: route.prefix.as_bytes().into(),
+            cluster: cluster.expect("a checked configuration names clusters that exist"),
+            allow: route.allow.as_deref().map(spiffe_ids).transpose()?,
+            filters: route.filters.iter().map(Filter::build).collect(),
+        };
+        Ok((route.hosts.clone(), built))
+    });
+    let routes = Table::build(routes.collect::<Result<Vec<_>, Error>>()?);
+    Ok(Listener {
+        name: Arc::from(listener.name.as_str()),
+        direction: listener.direction,
+        tls: listener.tls,
+        request_id: listener.request_id,
+        forwarded_for: listener.forwarded_for,
+        routes,
+    })
+}

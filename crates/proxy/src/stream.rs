@@ -1,0 +1,154 @@
+//! A connection's bytes, plain or mesh TLS, for both sides. Writes never wait: what the kernel does
+//! not take is kept, and `flush` waits for it, so that no slice lives across an await.
+
+use crate::buffer::{Inbox, Pool};
+use crate::tls::Tls;
+use rt::Tcp;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Poll, ready};
+
+pub(crate) struct Stream {
+    pub(crate) tcp: Tcp,
+    pub(crate) tls: Option<Box<Tls>>,
+    /// What the kernel has not taken yet. Bounded by one message: callers flush before they write
+    /// again.
+    pending: RefCell<Vec<u8>>,
+    pool: Rc<Pool>,
+}
+
+impl Stream {
+    pub(crate) fn plain(tcp: Tcp, pool: &Rc<Pool>) -> Self {
+        Self { tcp, tls: None, pending: RefCell::default(), pool: Rc::clone(pool) }
+    }
+
+    pub(crate) fn pool(&self) -> &Rc<Pool> {
+        &self.pool
+    }
+
+    /// Waits for more plaintext and adds it to `inbox`; 0 is the peer's orderly end.
+    ///
+    /// # Errors
+    /// The socket's, `TimedOut` at the task's deadline, `InvalidData` for a broken record,
+    /// `UnexpectedEof` for a TLS stream cut short.
+    pub(crate) async fn fill(&self, inbox: &mut Inbox) -> io::Result<usize> {
+        poll_fn(|_| self.poll_fill(inbox)).await
+    }
+
+    pub(crate) fn poll_fill(&self, inbox: &mut Inbox) -> Poll<io::Result<usize>> {
+        // No buffer is lent before the kernel has something for it.
+        if !self.tcp.has_news() && self.tls.is_none() {
+            return self.tcp.poll_readable().map_ok(|()| 0);
+        }
+        let polled = match &self.tls {
+            None => self.tcp.poll_read(inbox.room()).map_ok(|count| {
+                inbox.filled(count);
+                count
+            }),
+            Some(tls) => self.poll_fill_tls(tls, inbox),
+        };
+        if !matches!(polled, Poll::Ready(Ok(1..))) {
+            inbox.release();
+        }
+        polled
+    }
+
+    fn poll_fill_tls(&self, tls: &Tls, inbox: &mut Inbox) -> Poll<io::Result<usize>> {
+        loop {
+            let (count, reply) = tls.open(inbox)?;
+            if let Some(reply) = reply {
+                self.send(&[IoSlice::new(&reply)])?;
+            }
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+            if tls.is_closed() {
+                return Poll::Ready(Ok(0));
+            }
+            if !self.tcp.has_news() {
+                return self.tcp.poll_readable().map_ok(|()| 0);
+            }
+            match ready!(self.tcp.poll_read(inbox.room()))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                count => inbox.filled_raw(count),
+            }
+        }
+    }
+
+    /// Adds ciphertext to `inbox`, for a handshake that is not done yet; 0 is the end.
+    ///
+    /// # Errors
+    /// The socket's, or `TimedOut` at the task's deadline.
+    pub(crate) async fn fill_raw(&self, inbox: &mut Inbox) -> io::Result<usize> {
+        let count = poll_fn(|_| self.tcp.poll_read(inbox.room())).await?;
+        inbox.filled_raw(count);
+        Ok(count)
+    }
+
+    /// Takes all of `slices`; what the kernel does not take now waits for [`Stream::flush`].
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        let Some(tls) = &self.tls else { return self.send(slices) };
+        let mut sealed = self.pool.seal.borrow_mut();
+        sealed.clear();
+        tls.seal(slices, &mut sealed)?;
+        self.send(&[IoSlice::new(&sealed)])
+    }
+
+    /// Sends bytes as they are.
+    fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        let mut pending = self.pending.borrow_mut();
+        let mut sent = 0;
+        if pending.is_empty()
+            && let Poll::Ready(count) = self.tcp.poll_write_vectored(slices)?
+        {
+            sent = count;
+        }
+        for slice in slices {
+            let skip = sent.min(slice.len());
+            sent -= skip;
+            if skip < slice.len() {
+                pending.extend_from_slice(&slice[skip..]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the kernel has everything.
+    ///
+    /// # Errors
+    /// The socket's, or `TimedOut` at the task's deadline.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        if self.pending.borrow().is_empty() {
+            return Ok(());
+        }
+        poll_fn(|_| self.poll_flush()).await
+    }
+
+    fn poll_flush(&self) -> Poll<io::Result<()>> {
+        let mut pending = self.pending.borrow_mut();
+        while !pending.is_empty() {
+            let count = ready!(self.tcp.poll_write(&pending))?;
+            pending.drain(..count);
+        }
+        // A large answer once must not cost memory for ever.
+        *pending = Vec::new();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends our direction in an orderly way; reading goes on.
+    pub(crate) fn finish(&self) {
+        if let Some(tls) = &self.tls {
+            let mut alert = Vec::new();
+            if tls.close(&mut alert).is_ok() {
+                let _ = self.send(&[IoSlice::new(&alert)]);
+            }
+        }
+        // An error means that the peer is gone, which ends the direction as well.
+        let _ = self.tcp.shutdown_write();
+    }
+}

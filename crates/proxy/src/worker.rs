@@ -1,0 +1,390 @@
+//! One thread of the data plane: its reactor, buffers, pools, counters and view of the mesh.
+//! Workers share nothing on the path of a request; the quiet thread speaks to them by message.
+
+use crate::buffer;
+use crate::connection;
+use crate::exchange::Exchange;
+use crate::listener::{self, Listening};
+use crate::pool::EndpointState;
+use crate::snapshot::{Endpoint, Snapshot};
+use crate::telemetry::access_log::Sender as LogSender;
+use crate::telemetry::metrics::{Recorder, Registry, Side};
+use crate::tls::handshake::{Failure, Proven};
+use identity::{HandshakeFailure, SpiffeId};
+use model::Direction;
+use rt::{Detached, Mailbox, Reactor, Sender, TaskId, Tcp};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+/// Requests' storage that a worker keeps for the next ones.
+const EXCHANGES_KEPT: usize = 64;
+/// Idle connections are looked through at most this often for age.
+const JANITOR_PERIOD_MIN: Duration = Duration::from_millis(100);
+
+/// What the quiet thread and the accepting worker say to a worker.
+pub(crate) enum Message {
+    Accepted(Accepted),
+    /// A listening socket to accept from (the accepting worker only).
+    Listen(Socket),
+    /// Accept what is queued, then close.
+    Unlisten(Arc<str>),
+    Snapshot(Arc<Snapshot>),
+    /// Finish what runs, tell everybody to go, end.
+    Drain,
+}
+
+/// A connection that has come in.
+pub(crate) struct Accepted {
+    pub(crate) fd: OwnedFd,
+    pub(crate) peer: SocketAddr,
+    pub(crate) listener: Arc<str>,
+    pub(crate) place: usize,
+    pub(crate) direction: Direction,
+    pub(crate) open: Open,
+}
+
+/// A bound, listening socket.
+pub(crate) struct Socket {
+    pub(crate) fd: OwnedFd,
+    pub(crate) name: Arc<str>,
+    /// Its place in the configuration.
+    pub(crate) place: usize,
+    pub(crate) direction: Direction,
+}
+
+/// Counts a connection as its worker's, and as open, while it lives.
+pub(crate) struct Open(Arc<Vec<Seat>>, usize);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0[self.1].connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A worker as the others see it.
+pub(crate) struct Seat {
+    pub(crate) sender: Sender<Message>,
+    /// Downstream connections it serves.
+    pub(crate) connections: AtomicU32,
+    /// Of the snapshot it works with.
+    pub(crate) generation: AtomicU64,
+}
+
+/// What a worker is made of; sent to its thread.
+pub(crate) struct Plan {
+    pub(crate) id: usize,
+    pub(crate) mailbox: Detached<Message>,
+    pub(crate) seats: Arc<Vec<Seat>>,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) access_log: Option<LogSender>,
+}
+
+pub(crate) struct Worker {
+    id: usize,
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) buffers: Rc<buffer::Pool>,
+    pub(crate) recorder: Recorder,
+    pub(crate) access_log: Option<LogSender>,
+    view: RefCell<Rc<View>>,
+    exchanges: RefCell<Vec<Box<Exchange>>>,
+    seats: Arc<Vec<Seat>>,
+    listening: RefCell<HashMap<Arc<str>, Rc<Listening>>>,
+    random: Cell<u64>,
+    draining: Cell<bool>,
+    /// Connections without a request are to go now.
+    closing_idle: Cell<bool>,
+    /// The task that looks after idle upstream connections, and whether its clock runs.
+    janitor: Cell<Option<TaskId>>,
+    janitor_waits: Cell<bool>,
+}
+
+/// The snapshot with what this worker knows of its endpoints.
+pub(crate) struct View {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// In the order of the snapshot's clusters.
+    pub(crate) clusters: Vec<ClusterState>,
+}
+
+pub(crate) struct ClusterState {
+    pub(crate) endpoints: Vec<Rc<EndpointState>>,
+    turn: Cell<usize>,
+}
+
+impl ClusterState {
+    /// A number that grows with each call.
+    pub(crate) fn next_turn(&self) -> usize {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        turn
+    }
+}
+
+impl View {
+    /// Carries over what is known of endpoints that stay.
+    fn build(snapshot: Arc<Snapshot>, previous: Option<&Self>) -> Self {
+        let mut known: HashMap<SocketAddr, Vec<&Rc<EndpointState>>> = HashMap::new();
+        let old = previous.into_iter().flat_map(|view| &view.clusters);
+        for state in old.flat_map(|cluster| &cluster.endpoints) {
+            known.entry(state.endpoint.address).or_default().push(state);
+        }
+        let state = |endpoint: &Arc<Endpoint>| {
+            let same = known.get(&endpoint.address).and_then(|states| {
+                states.iter().find(|state| state.endpoint.is_same(endpoint)).copied()
+            });
+            same.map_or_else(|| EndpointState::new(endpoint), Rc::clone)
+        };
+        let clusters = snapshot.clusters.iter().map(|cluster| ClusterState {
+            endpoints: cluster.endpoints.iter().map(state).collect(),
+            turn: Cell::new(0),
+        });
+        let clusters = clusters.collect();
+        Self { snapshot, clusters }
+    }
+}
+
+/// Who a finished handshake was with. A resumed one presented no certificate: the chain of the
+/// first handshake is verified again, against what is trusted and valid now.
+fn check(
+    view: &View,
+    proven: &Proven,
+    side: identity::tls::Side<'_>,
+) -> Result<SpiffeId, HandshakeFailure> {
+    let identity = view.snapshot.identity.as_ref();
+    let credentials = &identity.ok_or(HandshakeFailure::Other)?.credentials;
+    if proven.resumed {
+        let checked = identity::tls::recheck(&proven.chain, credentials, side);
+        return checked.map_err(|error| identity::failure::classify(&error));
+    }
+    identity::tls::peer_id(&proven.chain).map_err(|_| HandshakeFailure::NoSpiffeId)
+}
+
+/// Runs a worker on the calling thread until it is drained.
+///
+/// # Errors
+/// When the kernel gives no epoll instance.
+pub(crate) fn run(plan: Plan) -> io::Result<()> {
+    let reactor = Reactor::new()?;
+    let mailbox = plan.mailbox.attach(&reactor)?;
+    let worker = Rc::new(Worker {
+        id: plan.id,
+        reactor: Rc::clone(&reactor),
+        buffers: Rc::default(),
+        recorder: plan.registry.worker(),
+        access_log: plan.access_log,
+        view: RefCell::new(Rc::new(View::build(plan.snapshot, None))),
+        exchanges: RefCell::default(),
+        seats: plan.seats,
+        listening: RefCell::default(),
+        random: Cell::new(crate::random::seed()),
+        draining: Cell::new(false),
+        closing_idle: Cell::new(false),
+        janitor: Cell::new(None),
+        janitor_waits: Cell::new(false),
+    });
+    worker.janitor.set(Some(reactor.spawn(look_after_idle(Rc::clone(&worker)))));
+    reactor.spawn(listen_to(Rc::clone(&worker), mailbox));
+    reactor.run()
+}
+
+/// Does what the messages say.
+async fn listen_to(worker: Rc<Worker>, mailbox: Mailbox<Message>) {
+    loop {
+        match mailbox.receive().await {
+            Message::Accepted(accepted) => worker.serve(accepted),
+            Message::Listen(socket) => worker.listen(socket),
+            Message::Unlisten(name) => worker.unlisten(&name),
+            Message::Snapshot(snapshot) => worker.apply(snapshot),
+            Message::Drain => {
+                worker.reactor.spawn(drain(Rc::clone(&worker)));
+            }
+        }
+    }
+}
+
+/// Tells connections to go: at once those that answer a request, after half of the time those
+/// that have none, in the end all.
+async fn drain(worker: Rc<Worker>) {
+    const STEPS: u32 = 20;
+    worker.draining.set(true);
+    let names: Vec<_> = worker.listening.borrow().keys().cloned().collect();
+    names.iter().for_each(|name| worker.unlisten(name));
+    let limit = worker.view().snapshot.config.limits.drain_timeout;
+    for step in 0..STEPS {
+        if worker.seats[worker.id].connections.load(Ordering::Relaxed) == 0 {
+            break;
+        }
+        if step == STEPS / 2 {
+            worker.closing_idle.set(true);
+            worker.reactor.wake_all();
+        }
+        worker.reactor.sleep(limit / STEPS).await;
+    }
+    worker.reactor.stop();
+}
+
+/// Sweeps the pools whenever something happened on an idle connection, and now and then.
+async fn look_after_idle(worker: Rc<Worker>) {
+    let mut due_ms = 0;
+    poll_fn(|_| {
+        let limit = worker.view().snapshot.config.limits.pool_idle_timeout;
+        let left = worker.sweep_idle(limit);
+        let now_ms = worker.reactor.now_ms();
+        if due_ms <= now_ms {
+            worker.janitor_waits.set(left > 0);
+        }
+        if left > 0 && due_ms <= now_ms {
+            let period = (limit / 4).max(JANITOR_PERIOD_MIN);
+            due_ms = now_ms + u64::try_from(period.as_millis()).unwrap_or(u64::MAX / 2);
+            worker.reactor.wake_after(period);
+        }
+        Poll::<()>::Pending
+    })
+    .await;
+}
+
+impl Worker {
+    /// The mesh as this worker sees it now.
+    pub(crate) fn view(&self) -> Rc<View> {
+        Rc::clone(&self.view.borrow())
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    pub(crate) fn is_closing_idle(&self) -> bool {
+        self.closing_idle.get()
+    }
+
+    /// Storage for one request.
+    pub(crate) fn lend_exchange(&self) -> Box<Exchange> {
+        self.exchanges.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_back_exchange(&self, mut exchange: Box<Exchange>) {
+        exchange.clear();
+        let mut kept = self.exchanges.borrow_mut();
+        if kept.len() < EXCHANGES_KEPT {
+            kept.push(exchange);
+        }
+    }
+
+    /// Not for secrets.
+    pub(crate) fn random(&self) -> u64 {
+        crate::random::next(&self.random)
+    }
+
+    /// Lets the janitor know when something happens on an idle upstream connection. The first one
+    /// also starts its clock.
+    pub(crate) fn watch_idle(&self, tcp: &Tcp) {
+        let Some(janitor) = self.janitor.get() else { return };
+        tcp.own_by(janitor);
+        if !self.janitor_waits.replace(true) {
+            self.reactor.wake(janitor);
+        }
+    }
+
+    /// Drops idle upstream connections that ended or grew old; returns how many are left.
+    fn sweep_idle(&self, limit: Duration) -> usize {
+        let view = self.view();
+        let mut left = 0;
+        for state in view.clusters.iter().flat_map(|cluster| &cluster.endpoints) {
+            let before = state.idle_count();
+            state.sweep(self.reactor.now_ms(), limit);
+            left += state.idle_count();
+            let gone = before - state.idle_count();
+            (0..gone).for_each(|_| self.recorder.connections().upstream_closed());
+        }
+        left
+    }
+
+    /// What a handshake proved: the peer's identity, checked anew where a session was resumed.
+    /// Counts it.
+    pub(crate) fn prove(
+        &self,
+        view: &View,
+        proven: Result<Proven, Failure>,
+        side: identity::tls::Side<'_>,
+    ) -> Result<SpiffeId, HandshakeFailure> {
+        let place = match side {
+            identity::tls::Side::Downstream => Side::Downstream,
+            identity::tls::Side::Upstream(_) => Side::Upstream,
+        };
+        let counters = self.recorder.connections();
+        let checked = proven.map_err(|failure| failure.classify()).and_then(|proven| {
+            check(view, &proven, side).map(|id| (id, proven.resumed))
+        });
+        match checked {
+            Ok((id, resumed)) => {
+                counters.handshake(place, resumed);
+                Ok(id)
+            }
+            Err(failure) => {
+                counters.handshake_failed(place, failure);
+                Err(failure)
+            }
+        }
+    }
+
+    fn listen(self: &Rc<Self>, socket: Socket) {
+        let name = Arc::clone(&socket.name);
+        match Listening::adopt(&self.reactor, socket) {
+            Ok(listening) => {
+                let listening = Rc::new(listening);
+                self.listening.borrow_mut().insert(name, Rc::clone(&listening));
+                let task = listener::run(Rc::clone(self), Rc::clone(&listening));
+                listening.task.set(Some(self.reactor.spawn(task)));
+            }
+            Err(error) => crate::log::error(format_args!("listener {name}: {error}")),
+        }
+    }
+
+    fn unlisten(&self, name: &Arc<str>) {
+        if let Some(listening) = self.listening.borrow_mut().remove(name) {
+            listening.closing.set(true);
+            listening.task.get().into_iter().for_each(|task| self.reactor.wake(task));
+        }
+    }
+
+    fn apply(&self, snapshot: Arc<Snapshot>) {
+        let next = View::build(snapshot, Some(&self.view()));
+        self.seats[self.id].generation.store(next.snapshot.generation, Ordering::Release);
+        *self.view.borrow_mut() = Rc::new(next);
+    }
+
+    /// Gives a new connection to the worker with the fewest, perhaps to ourselves.
+    pub(crate) fn assign(self: &Rc<Self>, listening: &Listening, fd: OwnedFd, peer: SocketAddr) {
+        let load = |seat: &Seat| seat.connections.load(Ordering::Relaxed);
+        let limit = self.view().snapshot.config.limits.connections;
+        if self.seats.iter().map(|seat| load(seat) as usize).sum::<usize>() >= limit {
+            self.recorder.connections().rejected(listening.direction);
+            return;
+        }
+        let least = self.seats.iter().enumerate().min_by_key(|(_, seat)| load(seat));
+        let (to, seat) = least.expect("there is at least one worker");
+        seat.connections.fetch_add(1, Ordering::Relaxed);
+        let open = Open(Arc::clone(&self.seats), to);
+        let (listener, place) = (Arc::clone(&listening.name), listening.place);
+        let direction = listening.direction;
+        let accepted = Accepted { fd, peer, listener, place, direction, open };
+        if to == self.id {
+            self.serve(accepted);
+        } else {
+            seat.sender.send(Message::Accepted(accepted));
+        }
+    }
+
+    fn serve(self: &Rc<Self>, accepted: Accepted) {
+        self.reactor.spawn(connection::serve(Rc::clone(self), accepted));
+    }
+}

@@ -1,0 +1,14 @@
+//! The chores behind `cargo xtask`, as a library so that `tests/tidy.rs` can run them too.
+//! In reading order: what the repository is, what is checked, what is run, what is built.
+
+pub mod repository;
+
+pub mod tidy;
+
+pub mod doctor;
+pub mod test;
+
+pub mod dist;
+pub mod qemu;
+
+pub mod command;

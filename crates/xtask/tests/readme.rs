@@ -1,0 +1,168 @@
+//! The README's sidecar pair works as written: its commands are taken from the document and run,
+//! with a temporary folder for its files and free ports for its addresses.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use xtask::{command, dist, repository};
+
+const FOLDER: &str = "examples/pair";
+
+#[test]
+fn the_sidecar_pair_of_the_readme_carries_a_request() {
+    let root = repository::root();
+    let mut world = World::new(&root);
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let answers: Vec<_> = commands(&readme)
+        .iter()
+        .filter_map(|line| world.run(line))
+        .collect();
+    let [echo, metrics] = answers.as_slice() else {
+        panic!("{} requests", answers.len())
+    };
+    assert!(echo.starts_with("HTTP/1.1 200 "), "{echo}");
+    assert_eq!(echo.split_once("\r\n\r\n").unwrap().1.len(), 16, "{echo}");
+    assert!(metrics.contains("requests"), "{metrics}");
+}
+
+/// The lines of the shell blocks of the section about the pair.
+fn commands(readme: &str) -> Vec<&str> {
+    let (_, section) = readme.split_once("\n## A sidecar pair by hand\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let blocks = section.split("```sh\n").skip(1);
+    blocks
+        .flat_map(|block| block.split_once("```").unwrap().0.lines())
+        .collect()
+}
+
+struct World {
+    programs: PathBuf,
+    folder: tempfile::TempDir,
+    running: Vec<Child>,
+    /// Addresses as the documents have them, and as they really are.
+    addresses: BTreeMap<String, String>,
+}
+
+impl World {
+    fn new(root: &Path) -> Self {
+        let mut build = command::cargo(root);
+        command::run(build.args([
+            "build",
+            "--locked",
+            "--package",
+            "cli",
+            "--package",
+            "proxy",
+        ]))
+        .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["server.yaml", "client.yaml"] {
+            fs::copy(root.join(FOLDER).join(name), folder.path().join(name)).unwrap();
+        }
+        let programs = dist::target_folder(root).join("debug");
+        Self {
+            programs,
+            folder,
+            running: Vec::new(),
+            addresses: BTreeMap::new(),
+        }
+    }
+
+    /// Runs one line; a request gives its whole answer.
+    fn run(&mut self, line: &str) -> Option<String> {
+        let line = line.replace(FOLDER, &self.folder.path().display().to_string());
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["curl", rest @ ..] => return Some(self.request(rest)),
+            [program, args @ .., "&"] => self.start(program, args),
+            [program, args @ ..] => {
+                command::run(Command::new(self.programs.join(program)).args(args)).unwrap();
+            }
+            [] => {}
+        }
+        None
+    }
+
+    fn start(&mut self, program: &str, args: &[&str]) {
+        let wanted = args.windows(2).find_map(|pair| match pair {
+            ["--config", file] => Some(self.free_ports(Path::new(file))),
+            ["--address", address] => Some(vec![("address".to_owned(), (*address).to_owned())]),
+            _ => None,
+        });
+        let args = args
+            .iter()
+            .map(|arg| if is_address(arg) { "127.0.0.1:0" } else { arg });
+        let mut command = Command::new(self.programs.join(program));
+        let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        self.running.push(child);
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        for (name, address) in wanted.unwrap() {
+            let bound = [&ready[&name], &ready["listeners"][&name]]
+                .into_iter()
+                .find_map(Value::as_str);
+            self.addresses
+                .insert(address, bound.expect("every address is printed").to_owned());
+        }
+    }
+
+    /// Writes what is known into a configuration and port 0 where it binds; gives the names and
+    /// former addresses of the latter.
+    fn free_ports(&self, file: &Path) -> Vec<(String, String)> {
+        let (mut text, mut wanted, mut name) = (String::new(), Vec::new(), String::new());
+        for line in fs::read_to_string(file).unwrap().lines() {
+            let line = line.split(" #").next().unwrap();
+            let (key, value) = line.split_once(": ").unwrap_or((line, ""));
+            match key.trim_start_matches(['-', ' ']) {
+                "name" => name = value.to_owned(),
+                "admin" | "metrics" => wanted.push((key.to_owned(), value.to_owned())),
+                "address" if !key.contains('-') => wanted.push((name.clone(), value.to_owned())),
+                _ => {}
+            }
+            let line = match self.addresses.get(value) {
+                Some(known) => line.replace(value, known),
+                None if is_address(value) => line.replace(value, "127.0.0.1:0"),
+                None => line.to_owned(),
+            };
+            text.push_str(&line);
+            text.push('\n');
+        }
+        fs::write(file, text).unwrap();
+        wanted
+    }
+
+    fn request(&self, words: &[&str]) -> String {
+        let url = words
+            .iter()
+            .find_map(|word| word.trim_matches('\'').strip_prefix("http://"));
+        let (address, path) = url.unwrap().split_once('/').unwrap();
+        let mut stream = TcpStream::connect(&self.addresses[address]).unwrap();
+        let head = format!("GET /{path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            // It may have ended by itself, which the test has said already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn is_address(word: &str) -> bool {
+    word.parse::<std::net::SocketAddr>().is_ok()
+}
