@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::process;
@@ -53,14 +54,8 @@ impl Hierarchy {
         let mut why = "no cgroup file system with cpu and memory is mounted".to_owned();
         for candidate in candidates.into_iter().flatten() {
             candidate.sweep();
-            match candidate.make(
-                "probe",
-                Limit {
-                    cpus: 1.0,
-                    memory_bytes: 64 << 20,
-                },
-            ) {
-                Ok(_probe) => return Ok(candidate),
+            match candidate.probe() {
+                Ok(()) => return Ok(candidate),
                 Err(error) => why = format!("cgroups may not be written here: {error}"),
             }
         }
@@ -82,6 +77,29 @@ impl Hierarchy {
         }
         cgroup.limit(limit)?;
         Ok(cgroup)
+    }
+
+    /// Makes a group and lets a process join it: both may be forbidden.
+    fn probe(&self) -> io::Result<()> {
+        let group = self.make(
+            "probe",
+            Limit {
+                cpus: 1.0,
+                memory_bytes: 64 << 20,
+            },
+        )?;
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        // Without this program on the machine the first sidecar will tell.
+        let Ok(mut child) = command.spawn() else {
+            return Ok(());
+        };
+        let pid = child.id().to_string();
+        let mut dirs = group.dirs().into_iter();
+        let joined = dirs.try_for_each(|dir| fs::write(dir.join("cgroup.procs"), &pid));
+        child.kill()?;
+        child.wait()?;
+        joined
     }
 
     /// `cgroup v1` or `cgroup v2`.
@@ -334,6 +352,31 @@ mod tests {
             }
         );
         assert_eq!(found.dirs().len(), 2);
+    }
+
+    #[test]
+    fn root_makes_groups_with_limits_and_leaves_none() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root");
+            return;
+        }
+        let hierarchy = Hierarchy::find().unwrap();
+        let cgroup = hierarchy
+            .make(
+                "test",
+                Limit {
+                    cpus: 0.5,
+                    memory_bytes: 64 << 20,
+                },
+            )
+            .unwrap();
+        let dirs: Vec<PathBuf> = cgroup.dirs().into_iter().map(Path::to_path_buf).collect();
+        assert!(dirs.iter().all(|dir| dir.join("cgroup.procs").is_file()));
+        assert_eq!(cgroup.cpu().unwrap(), Duration::ZERO);
+        assert_eq!(cgroup.throttled().unwrap(), Duration::ZERO);
+        assert!(cgroup.anon_bytes().is_ok());
+        drop(cgroup);
+        assert!(dirs.iter().all(|dir| !dir.exists()));
     }
 
     #[test]

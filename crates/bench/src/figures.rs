@@ -25,17 +25,21 @@ pub struct Figure {
 
 /// The eight figures, in the order of the report.
 pub fn all(run: &Run) -> Vec<Figure> {
-    metric::ALL
+    let mut charts: Vec<_> = metric::ALL
         .iter()
-        .map(|metric| {
-            let chart = series::chart(run, metric);
-            Figure {
-                name: metric.name,
-                title: metric.title.to_owned(),
-                svg: plot::svg(&chart),
-            }
-        })
-        .collect()
+        .map(|metric| series::chart(run, metric))
+        .collect();
+    // Client and server are compared: each pair has one scale.
+    for pair in charts[metric::LATENCIES..].chunks_mut(2) {
+        let highest = pair.iter().map(series::Chart::highest).fold(0.0, f64::max);
+        pair.iter_mut().for_each(|chart| chart.reach = highest);
+    }
+    let figure = |(metric, chart): (&metric::Metric, series::Chart)| Figure {
+        name: metric.name,
+        title: metric.title.to_owned(),
+        svg: plot::svg(&chart),
+    };
+    metric::ALL.iter().zip(charts).map(figure).collect()
 }
 
 #[cfg(test)]

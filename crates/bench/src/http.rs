@@ -12,7 +12,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When nobody listens, or the answer is not HTTP.
-pub fn get(addr: SocketAddr, path: &str) -> io::Result<(u16, String)> {
+pub(crate) fn get(addr: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&addr, WITHIN)?;
     stream.set_read_timeout(Some(WITHIN))?;
     stream.set_write_timeout(Some(WITHIN))?;

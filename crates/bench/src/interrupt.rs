@@ -1,11 +1,11 @@
-//! Ctrl-C and its relatives as a flag: the run stops, keeps what it has and cleans up.
+//! Ctrl-C and SIGTERM as a flag: the run stops, keeps what it has and cleans up.
 //! A second one ends the program at once; children then die with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// What a shell reports for a program that ended by SIGINT.
@@ -24,7 +24,7 @@ impl Interrupt {
     /// When a handler cannot be installed.
     pub fn listen() -> anyhow::Result<Self> {
         let interrupt = Self::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in [SIGINT, SIGTERM] {
             // Order matters: the first signal finds the flag unset here and sets it below.
             let raised = Arc::clone(&interrupt.raised);
             flag::register_conditional_shutdown(signal, INTERRUPTED_STATUS, raised)

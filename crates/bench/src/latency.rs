@@ -61,7 +61,11 @@ pub fn demo(programs: Programs, out: Option<PathBuf>) -> anyhow::Result<()> {
 fn run_noting(args: &Args, notes: Vec<String>) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let launcher = std::env::current_exe().context("finding our own executable")?;
-    let (mut run, dir, planes) = prepare(args)?;
+    let Prepared {
+        mut run,
+        dir,
+        planes,
+    } = prepare(args)?;
     run.environment.notes.extend(notes);
     let mut environment = Loopback::start(launcher)?;
     describe(&mut run.environment, &environment, &planes)?;
@@ -74,12 +78,24 @@ fn run_noting(args: &Args, notes: Vec<String>) -> anyhow::Result<()> {
     finished
 }
 
-/// The run with what it holds already, its folder, and the data planes that it names.
-fn prepare(args: &Args) -> anyhow::Result<(Run, PathBuf, Vec<Box<dyn DataPlane>>)> {
+/// A run before its environment is started.
+struct Prepared {
+    /// With what its folder holds already.
+    run: Run,
+    dir: PathBuf,
+    /// Those that its settings name.
+    planes: Vec<Box<dyn DataPlane>>,
+}
+
+fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     if let Some(dir) = &args.resume {
         let run = folder::open(dir)?;
         let planes = planes::named(&run.settings.data_planes, &args.programs)?;
-        return Ok((run, dir.clone(), planes));
+        return Ok(Prepared {
+            run,
+            dir: dir.clone(),
+            planes,
+        });
     }
     let mut resolved = options::resolve(args)?;
     let settings = &mut resolved.settings;
@@ -103,7 +119,11 @@ fn prepare(args: &Args) -> anyhow::Result<(Run, PathBuf, Vec<Box<dyn DataPlane>>
         "{} holds a run: use --resume, or another --out",
         dir.display()
     );
-    Ok((new_run(resolved, &stamp), dir, planes))
+    Ok(Prepared {
+        run: new_run(resolved, &stamp),
+        dir,
+        planes,
+    })
 }
 
 const EMPTY_GRID: &str = "baseline needs the data plane none, the other modes need another one";
@@ -163,12 +183,6 @@ fn measure_all(
 ) -> anyhow::Result<()> {
     let settings = run.settings.clone();
     let run_id = run.id.clone();
-    let bench = Bench {
-        settings: &settings,
-        run_id: &run_id,
-        dir,
-        interrupt,
-    };
     let mut jobs = order::jobs(&settings.keys(), settings.repeats, settings.seed);
     jobs.retain(|job| !run.holds(&job.key, job.index));
     let mut shown = Shown::begin(run, dir, jobs.len());
@@ -178,6 +192,13 @@ fn measure_all(
             .find(|plane| plane.name() == job.key.data_plane);
         let plane = plane.with_context(|| format!("no data plane {}", job.key.data_plane))?;
         shown.begins(job);
+        let bench = Bench {
+            settings: &settings,
+            run_id: &run_id,
+            dir,
+            interrupt,
+            shown: &shown,
+        };
         let taken = take(&bench, environment, plane.as_ref(), job)
             .with_context(|| format!("measuring {}", job.key.slug()))?;
         let Some(repeat) = taken else {

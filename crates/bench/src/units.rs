@@ -2,7 +2,7 @@
 
 /// Bytes as MiB.
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52 bytes")]
-pub fn mebibytes(bytes: u64) -> f64 {
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
@@ -11,12 +11,12 @@ pub fn mebibytes(bytes: u64) -> f64 {
     clippy::cast_precision_loss,
     reason = "latencies are far below 2^52 ns"
 )]
-pub fn micros(nanos: u64) -> f64 {
+pub(crate) fn micros(nanos: u64) -> f64 {
     nanos as f64 / 1e3
 }
 
 /// A count as a number to calculate with.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-pub fn count(value: u64) -> f64 {
+pub(crate) fn count(value: u64) -> f64 {
     value as f64
 }

@@ -17,7 +17,7 @@ enum Command {
     Bench(commands::bench::Args),
     Cert(commands::cert::Args),
     Demo(commands::demo::Args),
-    Load(commands::load::Args),
+    Load(Box<commands::load::Args>),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -25,6 +25,6 @@ fn main() -> anyhow::Result<()> {
         Command::Bench(args) => commands::bench::run(args),
         Command::Cert(args) => commands::cert::run(args),
         Command::Demo(args) => commands::demo::run(args),
-        Command::Load(args) => commands::load::run(args),
+        Command::Load(args) => commands::load::run(*args),
     }
 }

@@ -3,6 +3,7 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+pub(crate) const MICROSECOND: u64 = 1_000;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 

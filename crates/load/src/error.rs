@@ -45,6 +45,9 @@ pub enum Error {
     /// A TLS setting that rustls refuses.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
+    /// The plan's `stop` was set before anything had been measured.
+    #[error("stopped before the measured window began: there is no result")]
+    Stopped,
     /// The server's address cannot be listened on.
     #[error("cannot listen on {address}: {source}; choose another --address or --port")]
     Listen {

@@ -16,6 +16,7 @@ mod worker;
 
 mod clock;
 mod connection;
+mod limit;
 mod poller;
 mod response;
 mod socket;

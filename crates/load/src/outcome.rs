@@ -26,6 +26,8 @@ const ACHIEVED_MIN: f64 = 0.99;
 pub struct Outcome {
     /// What was asked for.
     pub plan: Plan,
+    /// Length of the measured window: the plan's duration, unless the run was stopped.
+    pub window: Duration,
     /// Where the connections went.
     pub address: SocketAddr,
     /// Wall-clock time at which the measured window began.
@@ -141,6 +143,7 @@ impl Outcome {
         let sum = |field: fn(&Tally) -> u64| tallies.iter().map(field).sum::<u64>();
         let mut outcome = Self {
             plan: plan.clone(),
+            window: Duration::from_nanos(length),
             address,
             started,
             elapsed: Duration::from_nanos(last.max(window.to) - window.from),
@@ -176,34 +179,51 @@ impl Outcome {
         };
         outcome.asked_rate = asked;
         outcome.achieved_rate = taken as f64 / (length as f64 / 1e9);
-        outcome.verdict = outcome.judge(sum(|tally| tally.sends), taken);
+        outcome.verdict = judge(&Evidence {
+            sends: sum(|tally| tally.sends),
+            late: outcome.late_sends,
+            generator: outcome.generator,
+            scheduled: outcome.scheduled,
+            taken,
+        });
         outcome
     }
+}
 
-    fn judge(&self, sends: u64, taken: u64) -> Verdict {
-        let late = self.late_sends as f64 / sends.max(1) as f64;
-        let Generator {
-            busiest, wanted, ..
-        } = self.generator;
-        let reason = if late > LATE_SHARE_MAX {
-            format!(
-                "{:.1} % of sends were over 1 ms late on a free connection",
-                late * 100.0
-            )
-        } else if busiest > BUSY_MAX {
-            format!("a generating thread used {:.0} % of a CPU", busiest * 100.0)
-        } else if wanted > BUSY_MAX {
-            format!(
-                "a generating thread wanted {:.0} % of a CPU and had less",
-                wanted * 100.0
-            )
-        } else if (taken as f64) < ACHIEVED_MIN * self.scheduled as f64 {
-            return Verdict::Saturated;
-        } else {
-            return Verdict::Valid;
-        };
-        Verdict::Void { reason }
-    }
+/// What a verdict is made from.
+#[derive(Clone, Copy)]
+struct Evidence {
+    sends: u64,
+    late: u64,
+    generator: Generator,
+    scheduled: u64,
+    /// Requests that the target took on during the window.
+    taken: u64,
+}
+
+fn judge(evidence: &Evidence) -> Verdict {
+    let late = evidence.late as f64 / evidence.sends.max(1) as f64;
+    let Generator {
+        busiest, wanted, ..
+    } = evidence.generator;
+    let reason = if late > LATE_SHARE_MAX {
+        format!(
+            "{:.1} % of sends were over 1 ms late on a free connection",
+            late * 100.0
+        )
+    } else if busiest > BUSY_MAX {
+        format!("a generating thread used {:.0} % of a CPU", busiest * 100.0)
+    } else if wanted > BUSY_MAX {
+        format!(
+            "a generating thread wanted {:.0} % of a CPU and had less",
+            wanted * 100.0
+        )
+    } else if (evidence.taken as f64) < ACHIEVED_MIN * evidence.scheduled as f64 {
+        return Verdict::Saturated;
+    } else {
+        return Verdict::Valid;
+    };
+    Verdict::Void { reason }
 }
 
 impl Generator {
@@ -268,4 +288,81 @@ fn seconds(tallies: &[Tally]) -> Vec<Histogram<u64>> {
         second
     };
     (0..count).map(pool).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINE: Evidence = Evidence {
+        sends: 1000,
+        late: 0,
+        generator: Generator {
+            cpu: Duration::ZERO,
+            wait: Duration::ZERO,
+            busiest: 0.1,
+            wanted: 0.2,
+        },
+        scheduled: 1000,
+        taken: 1000,
+    };
+
+    fn check(evidence: Evidence, expected: &str) {
+        let verdict = judge(&evidence).to_string();
+        assert!(verdict.contains(expected), "{verdict} is not {expected}");
+    }
+
+    #[test]
+    fn a_verdict_blames_the_generator_before_the_target() {
+        let generator = |busiest, wanted| Generator {
+            busiest,
+            wanted,
+            ..FINE.generator
+        };
+        check(FINE, "valid");
+        check(
+            Evidence {
+                taken: 990,
+                late: 10,
+                ..FINE
+            },
+            "valid",
+        );
+        check(Evidence { taken: 989, ..FINE }, "saturated");
+        check(Evidence { late: 11, ..FINE }, "void: 1.1 % of sends");
+        check(
+            Evidence {
+                late: 11,
+                taken: 500,
+                ..FINE
+            },
+            "void: 1.1 % of sends",
+        );
+        check(
+            Evidence {
+                generator: generator(0.95, 0.96),
+                ..FINE
+            },
+            "used 95 % of a CPU",
+        );
+        check(
+            Evidence {
+                generator: generator(0.3, 0.99),
+                ..FINE
+            },
+            "wanted 99 % of a CPU",
+        );
+    }
+
+    #[test]
+    fn a_closed_loop_cannot_saturate() {
+        check(
+            Evidence {
+                scheduled: 0,
+                taken: 0,
+                ..FINE
+            },
+            "valid",
+        );
+    }
 }

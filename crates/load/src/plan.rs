@@ -2,7 +2,12 @@
 //! a run starts, so that nothing in here can change while requests flow.
 
 use crate::Error;
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 /// Everything a run needs to know. Start from [`Plan::new`] and change what differs.
 #[derive(Clone, Debug)]
@@ -41,6 +46,9 @@ pub struct Plan {
     pub congestion: Option<String>,
     /// Free text that the results carry.
     pub labels: String,
+    /// Set to end the run early: the window then ends at that moment, and the outcome is of
+    /// what it held until then.
+    pub stop: Option<Arc<AtomicBool>>,
     /// Test hook: each generating thread sleeps this long before every send of an open loop, as
     /// if it were starved.
     pub stall_before_send: Duration,
@@ -67,6 +75,7 @@ impl Plan {
             connect_to: None,
             congestion: None,
             labels: String::new(),
+            stop: None,
             stall_before_send: Duration::ZERO,
         }
     }

@@ -7,7 +7,7 @@ use rustix::{
     fd::{AsFd, OwnedFd},
     io::Errno,
     time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create,
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
         timerfd_settime,
     },
 };
@@ -65,9 +65,20 @@ impl Poller {
     #[inline]
     pub(crate) fn wait(&mut self, deadline: u64) -> Result<(), Error> {
         self.arm(deadline)?;
+        self.take_events(None)
+    }
+
+    /// Takes the events that are there.
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Result<(), Error> {
+        self.take_events(Some(&clock::timespec(0)))
+    }
+
+    #[inline]
+    fn take_events(&mut self, timeout: Option<&Timespec>) -> Result<(), Error> {
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, spare, None) {
+        match epoll::wait(&self.epoll, spare, timeout) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(Error::system("wait for events")(errno)),
         }

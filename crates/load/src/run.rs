@@ -14,7 +14,7 @@ use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_setaffinit
 use std::{
     sync::{
         Arc,
-        atomic::Ordering::Relaxed,
+        atomic::{AtomicU64, Ordering::Relaxed},
         mpsc::{self, Receiver, SyncSender},
     },
     thread::{Builder, JoinHandle},
@@ -62,10 +62,12 @@ pub struct Progress {
 /// that could not be made. Failures of single requests are counted in the outcome.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
     plan.check()?;
+    crate::limit::raise_descriptors();
     let setup = Arc::new(prepare(plan)?);
     let teller = Teller {
         progress,
         plan,
+        setup: &setup,
         crew: Crew::start(plan, &setup)?,
     };
     let (window, started, tallies) = teller.tell()?;
@@ -91,6 +93,7 @@ fn prepare(plan: &Plan) -> Result<Setup, Error> {
         congestion: plan.congestion.clone(),
         timeout: clock::duration(plan.timeout),
         stall_before_send: plan.stall_before_send,
+        end: AtomicU64::new(u64::MAX),
     })
 }
 
@@ -130,6 +133,11 @@ impl Crew {
                 .expect("every thread reports before it ends")?;
         }
         Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        let mut members = self.members.iter();
+        members.all(|member| member.thread.is_finished())
     }
 
     fn count(&self) -> (u64, u64) {
@@ -218,6 +226,7 @@ pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Error> {
 struct Teller<'a> {
     progress: &'a mut dyn FnMut(&Progress),
     plan: &'a Plan,
+    setup: &'a Setup,
     crew: Crew,
 }
 
@@ -227,43 +236,52 @@ impl Teller<'_> {
         self.crew.wait()?;
         let start = clock::now() + LEAD;
         let from = start + clock::duration(self.plan.warm_up);
-        let window = Window {
-            start,
-            from,
-            to: from + clock::duration(self.plan.duration),
-        };
+        let to = from + clock::duration(self.plan.duration);
         for member in &self.crew.members {
             // A thread that has gone is found when it is joined.
-            let _ = member.go.send(window);
+            let _ = member.go.send(Window { start, from, to });
         }
         if start < from {
             sleep_until(start);
             self.pass(Phase::WarmUp, start, from);
         }
-        sleep_until(from);
+        sleep_until(from.min(self.end()));
         let started = SystemTime::now();
-        self.pass(Phase::Measuring, start, window.to);
-        self.say(Phase::Draining, window.to - start);
-        while self
-            .crew
-            .members
-            .iter()
-            .any(|member| !member.thread.is_finished())
-        {
+        self.pass(Phase::Measuring, start, to);
+        let to = to.min(self.end());
+        self.say(Phase::Draining, to.saturating_sub(start));
+        while !self.crew.is_finished() {
             sleep_until(clock::now() + clock::MILLISECOND);
         }
         self.say(Phase::Done, clock::now() - start);
-        Ok((window, started, self.crew.join()?))
+        let tallies = self.crew.join()?;
+        if to <= from {
+            return Err(Error::Stopped);
+        }
+        Ok((Window { start, from, to }, started, tallies))
     }
 
-    /// Tells of a phase at once and now and then, until `end`.
+    /// Tells of a phase at once and now and then, until `end` or until the run is stopped.
     fn pass(&mut self, phase: Phase, start: u64, end: u64) {
         let mut now = clock::now();
-        while now < end {
+        while now < end.min(self.end()) {
             self.say(phase, now.saturating_sub(start));
             sleep_until((clock::now() + PROGRESS_EVERY).min(end));
             now = clock::now();
+            if self.is_stopped() {
+                self.setup.end.fetch_min(now, Relaxed);
+            }
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let stop = self.plan.stop.as_ref();
+        stop.is_some_and(|stop| stop.load(Relaxed))
+    }
+
+    /// Where a stop has put the end of the window; `u64::MAX` without one.
+    fn end(&self) -> u64 {
+        self.setup.end.load(Relaxed)
     }
 
     fn say(&mut self, phase: Phase, elapsed: u64) {

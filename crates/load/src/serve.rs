@@ -134,6 +134,7 @@ pub fn start(options: &Options) -> Result<Server, Error> {
         address: options.address,
         source: errno.into(),
     };
+    crate::limit::raise_descriptors();
     let listener = listener(options.address).map_err(fail)?;
     let bound = getsockname(&listener).map_err(fail)?;
     let address = SocketAddr::try_from(bound).map_err(fail)?;

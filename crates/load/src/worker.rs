@@ -4,7 +4,7 @@
 
 use crate::{
     Error,
-    clock::{self, MILLISECOND, SECOND},
+    clock::{self, MICROSECOND, MILLISECOND, SECOND},
     connection::{Broken, Connection, News, Request, State},
     poller::{Poller, Ready},
     response::Answer,
@@ -28,6 +28,10 @@ const LATE: u64 = MILLISECOND;
 const BACKLOG_GRACE: u64 = SECOND;
 /// Connects in progress at a time while a run is being set up: fewer than any listen backlog.
 const CONNECTS: usize = 64;
+/// Before a send after a pause of `SPIN_AFTER`, the last `SPIN` is polled through: at most a
+/// quarter of a CPU, five percent at 1000 sends a second.
+const SPIN: u64 = 50 * MICROSECOND;
+const SPIN_AFTER: u64 = 4 * SPIN;
 const BACKOFF: u64 = 10 * MILLISECOND;
 const BACKOFF_MAX: u64 = 500 * MILLISECOND;
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -42,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) congestion: Option<String>,
     pub(crate) timeout: u64,
     pub(crate) stall_before_send: Duration,
+    /// An earlier end of the window, if the run is stopped; else `u64::MAX`.
+    pub(crate) end: AtomicU64,
 }
 
 /// Counts that another thread may look at while the run goes on.
@@ -80,6 +86,8 @@ pub(crate) struct Worker {
     buffer: Vec<u8>,
     next_sweep: u64,
     next_second: u64,
+    /// The send before which the thread polls: the pause before it was long enough.
+    spin_before: u64,
     answers: u64,
     failures: u64,
     marks: Marks,
@@ -109,6 +117,7 @@ impl Worker {
             buffer: vec![0; BUFFER_BYTES],
             next_sweep: 0,
             next_second: u64::MAX,
+            spin_before: 0,
             answers: 0,
             failures: 0,
             marks: Marks::default(),
@@ -149,7 +158,6 @@ impl Worker {
         self.window = window;
         self.next_second = window.from + SECOND;
         for index in 0..self.connections.len() {
-            self.count_scheduled(index);
             self.connections[index].since = window.start;
             self.plan_next(index, 0);
         }
@@ -173,6 +181,7 @@ impl Worker {
     /// One turn of the loop; true when the run is over.
     fn turn(&mut self) -> Result<bool, Error> {
         let now = clock::now();
+        self.window.to = self.window.to.min(self.setup.end.load(Relaxed));
         self.mark(now);
         self.send_due(now);
         if now >= self.next_sweep {
@@ -181,7 +190,7 @@ impl Worker {
         if now >= self.window.to && self.is_finished(now) {
             return Ok(true);
         }
-        self.poller.wait(self.deadline(now))?;
+        self.pause(now)?;
         for index in 0..self.poller.len() {
             if let Some(ready) = self.poller.event(index) {
                 self.on_event(ready);
@@ -391,12 +400,29 @@ impl Worker {
         }
     }
 
+    /// Waits for an event or the next send. A sleeping CPU takes some tens of microseconds to
+    /// wake, which is no delay of the target: before a send after a long pause, it polls.
     #[inline]
-    fn deadline(&self, now: u64) -> u64 {
+    fn pause(&mut self, now: u64) -> Result<(), Error> {
         let send = self
             .due
             .peek()
             .map_or(u64::MAX, |&Reverse((instant, _))| instant);
+        let pause = send.saturating_sub(now);
+        if pause <= SPIN && send == self.spin_before {
+            return self.poller.poll();
+        }
+        let spins = pause >= SPIN_AFTER;
+        if spins {
+            self.spin_before = send;
+        }
+        let wake = if spins { send - SPIN } else { send };
+        self.poller.wait(wake.min(self.deadline(now)))
+    }
+
+    /// When something other than a send is to be done.
+    #[inline]
+    fn deadline(&self, now: u64) -> u64 {
         let Window { from, to, .. } = self.window;
         let edge = if now < from {
             from
@@ -405,7 +431,7 @@ impl Worker {
         } else {
             u64::MAX
         };
-        send.min(edge).min(self.next_sweep)
+        edge.min(self.next_sweep)
     }
 
     fn mark(&mut self, now: u64) {
@@ -442,10 +468,6 @@ impl Worker {
         connection.schedule.as_ref().map_or(0, count)
     }
 
-    fn count_scheduled(&mut self, index: usize) {
-        self.tally.scheduled += self.unsent(&self.connections[index]);
-    }
-
     fn close(&mut self) {
         let unsent: u64 = self
             .connections
@@ -454,6 +476,12 @@ impl Worker {
             .sum();
         self.tally.end_second();
         self.tally.unfinished += unsent;
+        self.tally.scheduled = match self.connections.first() {
+            Some(Connection {
+                schedule: Some(_), ..
+            }) => self.tally.sends + unsent,
+            _ => 0,
+        };
         for connection in &mut self.connections {
             connection.drop_socket();
         }

@@ -1,5 +1,5 @@
 //! The mesh's nouns as plain data: what a sidecar must do, in its final form.
-//! Made by `proxy::config` from a file (later by `xds`), read by the proxy, shown by `/config_dump`.
+//! Made by `proxy::config` from a file (later by `xds`), read by the proxy, seen in `/config_dump`.
 //! Must never do I/O, and never hold key material (paths to it only).
 
 mod cluster;

@@ -96,3 +96,25 @@ pub(crate) fn duration<S: Serializer>(value: &Duration, out: S) -> Result<S::Ok,
         _ => out.collect_str(&format_args!("{}ms", value.as_millis())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_shown_as_they_are_written_in_a_file() {
+        for (millis, expected) in [
+            (0, "0s"),
+            (250, "250ms"),
+            (10_000, "10s"),
+            (90_500, "90500ms"),
+        ] {
+            let limits = Limits {
+                idle_timeout: Duration::from_millis(millis),
+                ..Limits::default()
+            };
+            let shown = serde_json::to_value(&limits).unwrap();
+            assert_eq!(shown["idleTimeout"], expected);
+        }
+    }
+}

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Route {
     /// Any of these hosts; never empty.
     pub hosts: Vec<HostMatch>,
-    /// Whole path segments are not required: `/a` matches `/ab`. Invariant: starts with `/`.
+    /// Whole segments: `/a` fits `/a` and `/a/b`, not `/ab`. Invariant: starts with `/`.
     pub prefix: String,
     /// Name of the cluster that answers.
     pub cluster: String,

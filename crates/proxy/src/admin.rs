@@ -5,19 +5,20 @@
 mod pages;
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use model::Config;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::log;
+use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::Registry;
 
 /// Connections at a time, per address; more wait in the kernel's queue. Each may hold a page of
@@ -31,66 +32,48 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// After a failed accept (no descriptors left): time for others to give some back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Gives the JSON of a page when asked for it.
-pub type Provider = Box<dyn Fn() -> serde_json::Value + Send + Sync>;
-
 /// What the pages show. Shared with whoever changes it.
 pub struct State {
-    /// For `/metrics` and `/stats`.
-    pub registry: Arc<Registry>,
-    /// For `/config_dump`: what is live now.
-    pub config: ArcSwap<Live>,
-    /// For `/ready`: false while starting and while draining.
-    pub ready: AtomicBool,
-    /// For `/clusters`: endpoints with their health and load.
-    pub clusters: Provider,
-    /// For `/certs`: subjects, validity and trust bundle, never keys.
-    pub certs: Provider,
+    snapshot: ArcSwap<Snapshot>,
+    ready: AtomicBool,
+    described: OnceLock<Described>,
 }
 
-/// A configuration in force.
-#[derive(Debug, serde::Serialize)]
-pub struct Live {
-    /// 1 at start, one more with every accepted reload.
-    pub generation: u64,
-    /// As the file and the command line have it.
-    pub config: Arc<Config>,
+/// What is known only when the workers run.
+struct Described {
+    registry: Arc<Registry>,
+    applied: Applied,
 }
+
+/// Gives the generation that every worker has taken over.
+pub type Applied = Box<dyn Fn() -> u64 + Send + Sync>;
 
 impl State {
-    /// Not ready yet.
+    /// Of a proxy that starts with `snapshot`; not ready yet.
     #[must_use]
-    pub fn new(registry: Arc<Registry>, config: Arc<Config>, pages: Pages) -> Self {
-        Self {
-            registry,
-            config: ArcSwap::from_pointee(Live {
-                generation: 1,
-                config,
-            }),
+    pub fn new(snapshot: Arc<Snapshot>) -> Arc<Self> {
+        Arc::new(Self {
+            snapshot: ArcSwap::new(snapshot),
             ready: AtomicBool::new(false),
-            clusters: pages.clusters,
-            certs: pages.certs,
-        }
+            described: OnceLock::new(),
+        })
     }
 
-    /// Puts a reloaded configuration in force. Called by one task only.
-    pub fn replace(&self, config: Arc<Config>) {
-        let generation = self.config.load().generation + 1;
-        self.config.store(Arc::new(Live { generation, config }));
+    /// Adds the counters and `applied`. The first call counts.
+    pub fn describe(&self, registry: Arc<Registry>, applied: Applied) {
+        self.described
+            .get_or_init(|| Described { registry, applied });
+    }
+
+    /// Shows a reloaded configuration from now on.
+    pub fn publish(&self, snapshot: Arc<Snapshot>) {
+        self.snapshot.store(snapshot);
     }
 
     /// True once all listeners are bound, false again when draining.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Release);
     }
-}
-
-/// The pages that others fill.
-pub struct Pages {
-    /// See [`State::clusters`].
-    pub clusters: Provider,
-    /// See [`State::certs`].
-    pub certs: Provider,
 }
 
 /// Which pages an address has.
@@ -116,7 +99,7 @@ pub async fn serve(listener: TcpListener, state: Arc<State>, which: Surface) {
                 connections.spawn(serve_connection(stream, Arc::clone(&state), which, place));
             }
             Err(error) => {
-                eprintln!("admin: cannot accept: {error}");
+                log::warn(format_args!("admin: cannot accept: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -48,7 +48,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file was read and says something that cannot be done.
-    #[error("{}:{}:{}: {}; {}", path.display(), fault.line, fault.column, fault.message, fault.hint)]
+    #[error(
+        "{}:{}:{}: {}; {}",
+        path.display(), fault.line, fault.column, fault.message, fault.hint
+    )]
     Invalid {
         /// As given.
         path: PathBuf,

@@ -42,5 +42,4 @@ mod record;
 pub mod telemetry;
 
 // around
-#[path = "admin_stub.rs"]
 pub mod admin;

@@ -1,12 +1,24 @@
 //! The proxy's own log on stderr: one line per event that somebody should see. Not on the path of
 //! a request; no secret ever goes through here.
 
-use crate::options::LogLevel as Level;
 use std::fmt::Arguments;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Lines at or above this severity are written.
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something does not work.
+    Error,
+    /// Something may not be as it should.
+    Warn,
+    /// Something changed.
+    Info,
+    /// For those who look for a cause.
+    Debug,
+}
 
 /// Sets what is written from now on.
 pub fn set_level(level: Level) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    proxy::log::set_level(options.log_level);
+    proxy::log::set_level(options.log_level.into());
     match proxy::app::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -9,6 +9,8 @@ use std::str::FromStr;
 use clap::{Parser, ValueEnum};
 use model::Config;
 
+use crate::log::Level;
+
 /// Leno's sidecar: mutual TLS, routing and telemetry beside one workload.
 ///
 /// When every listener is bound it prints one JSON line on standard output, with the addresses
@@ -86,6 +88,17 @@ pub enum LogLevel {
     Info,
     /// And what it does per connection.
     Debug,
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::Error,
+            LogLevel::Warn => Self::Warn,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -34,9 +34,13 @@ impl TestCa {
     #[must_use]
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        // Since yesterday, so that it can issue what has expired today.
+        let yesterday = SystemTime::now() - Duration::from_secs(24 * 60 * 60);
         let authority =
-            Authority::create(TRUST_DOMAIN, SystemTime::now()).expect("an authority can be made");
-        authority.save(dir.path()).expect("the authority can be written");
+            Authority::create(TRUST_DOMAIN, yesterday).expect("an authority can be made");
+        authority
+            .save(dir.path())
+            .expect("the authority can be written");
         Self { dir, authority }
     }
 
@@ -46,7 +50,11 @@ impl TestCa {
     /// If the files cannot be written.
     #[must_use]
     pub fn identity(&self, service_account: &str) -> TestIdentity {
-        self.identity_at(service_account, Duration::from_secs(3600), SystemTime::now())
+        self.identity_at(
+            service_account,
+            Duration::from_secs(3600),
+            SystemTime::now(),
+        )
     }
 
     /// As [`TestCa::identity`], issued at `now` for `ttl`.
@@ -57,8 +65,13 @@ impl TestCa {
     pub fn identity_at(&self, name: &str, ttl: Duration, now: SystemTime) -> TestIdentity {
         let id = SpiffeId::of_service_account(TRUST_DOMAIN, "default", name)
             .expect("tests use plain names");
-        let issued = self.authority.issue(&id, ttl, now).expect("a leaf can be issued");
-        issued.save(self.dir.path(), name).expect("the leaf can be written");
+        let issued = self
+            .authority
+            .issue(&id, ttl, now)
+            .expect("a leaf can be issued");
+        issued
+            .save(self.dir.path(), name)
+            .expect("the leaf can be written");
         let paths = Paths {
             certificate: self.dir.path().join(format!("{name}.pem")),
             key: self.dir.path().join(format!("{name}.key")),

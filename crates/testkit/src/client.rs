@@ -42,7 +42,10 @@ impl RawClient {
     #[track_caller]
     #[must_use]
     pub fn connect(addr: SocketAddr) -> Self {
-        Self { stream: dial(addr).expect("connects"), inbox: Inbox::default() }
+        Self {
+            stream: dial(addr).expect("connects"),
+            inbox: Inbox::default(),
+        }
     }
 
     /// Says that nothing more will be sent.
@@ -130,7 +133,9 @@ impl<S: Read + Write> Client<S> {
     pub fn post(&mut self, path: &str, body: impl AsRef<[u8]>) -> Message {
         let body = body.as_ref();
         let length = body.len();
-        self.send(format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n"));
+        self.send(format!(
+            "POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n"
+        ));
         self.send(body);
         self.response()
     }
@@ -171,7 +176,11 @@ impl TlsClient {
     /// Before the handshake is over.
     #[must_use]
     pub fn peer_id(&self) -> SpiffeId {
-        let chain = self.stream.conn.peer_certificates().expect("the handshake is over");
+        let chain = self
+            .stream
+            .conn
+            .peer_certificates()
+            .expect("the handshake is over");
         tls::peer_id(chain).expect("the handshake has verified the chain")
     }
 
@@ -205,7 +214,9 @@ impl MeshConnector {
     #[must_use]
     pub fn with_alpn(credentials: &Credentials, expected: &SpiffeId, alpn: &[&[u8]]) -> Self {
         let config = tls::client_config(credentials, alpn, std::slice::from_ref(expected));
-        Self { config: config.expect("a workload of the mesh is expected") }
+        Self {
+            config: config.expect("a workload of the mesh is expected"),
+        }
     }
 
     /// The configuration, for a test that needs another one.
@@ -217,7 +228,9 @@ impl MeshConnector {
     /// A connector with another configuration.
     #[must_use]
     pub fn from_config(config: ClientConfig) -> Self {
-        Self { config: Arc::new(config) }
+        Self {
+            config: Arc::new(config),
+        }
     }
 
     /// Connects and shakes hands. In TLS 1.3 the client is done first: that the *server* refused
@@ -234,16 +247,23 @@ impl MeshConnector {
         let mut connection =
             ClientConnection::new(Arc::clone(&self.config), name).expect("the name is valid");
         while connection.is_handshaking() {
-            connection.complete_io(&mut tcp).map_err(|error| failure(&error))?;
+            connection
+                .complete_io(&mut tcp)
+                .map_err(|error| failure(&error))?;
         }
-        Ok(Client { stream: StreamOwned::new(connection, tcp), inbox: Inbox::default() })
+        Ok(Client {
+            stream: StreamOwned::new(connection, tcp),
+            inbox: Inbox::default(),
+        })
     }
 }
 
 /// The reason in an error of a TLS stream.
 #[must_use]
 pub fn failure(error: &io::Error) -> HandshakeFailure {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match (inner, error.kind()) {
         (Some(inner), _) => classify(inner),
         (None, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => HandshakeFailure::TimedOut,

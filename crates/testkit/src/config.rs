@@ -111,7 +111,15 @@ impl Sidecar {
     /// The file's text.
     #[must_use]
     pub fn yaml(&self) -> String {
-        let Self { name, direction, tls, workers, top, route, .. } = self;
+        let Self {
+            name,
+            direction,
+            tls,
+            workers,
+            top,
+            route,
+            ..
+        } = self;
         let (identity, endpoints) = (self.identity_yaml(), self.endpoints_yaml());
         let allow = match self.allow.as_slice() {
             [] => String::new(),
@@ -127,7 +135,9 @@ impl Sidecar {
     }
 
     fn identity_yaml(&self) -> String {
-        let Some(TestIdentity { paths, .. }) = &self.identity else { return String::new() };
+        let Some(TestIdentity { paths, .. }) = &self.identity else {
+            return String::new();
+        };
         format!(
             "identity:\n  certificate: {}\n  key: {}\n  trustBundle: {}\n",
             paths.certificate.display(),

@@ -17,6 +17,7 @@ pub struct Message {
 }
 
 /// How the end of a body is known.
+#[derive(Clone, Copy)]
 enum Framing {
     Length(usize),
     Chunked,
@@ -30,7 +31,11 @@ impl Message {
     /// If the first line has none.
     #[must_use]
     pub fn status(&self) -> u16 {
-        let status = self.start.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let status = self
+            .start
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok());
         status.unwrap_or_else(|| panic!("no status in {:?}", self.start))
     }
 
@@ -43,7 +48,10 @@ impl Message {
     /// The first value of a header, in any case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        let mut found = self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
+        let mut found = self
+            .headers
+            .iter()
+            .filter(|(n, _)| n.eq_ignore_ascii_case(name));
         found.next().map(|(_, value)| value.as_str())
     }
 
@@ -101,7 +109,10 @@ impl Inbox {
     /// `UnexpectedEof` if the peer closes first.
     pub fn read_until(&mut self, stream: &mut impl Read, end: &[u8]) -> io::Result<Vec<u8>> {
         loop {
-            let found = self.bytes.windows(end.len()).position(|window| window == end);
+            let found = self
+                .bytes
+                .windows(end.len())
+                .position(|window| window == end);
             if let Some(at) = found {
                 return Ok(self.bytes.drain(..at + end.len()).collect());
             }
@@ -174,7 +185,9 @@ impl Inbox {
         }
         loop {
             let line = self.read_until(stream, b"\r\n")?;
-            let Some(trailer) = field(&String::from_utf8_lossy(&line)) else { return Ok(()) };
+            let Some(trailer) = field(&String::from_utf8_lossy(&line)) else {
+                return Ok(());
+            };
             message.trailers.push(trailer);
         }
     }
@@ -186,10 +199,15 @@ fn field(line: &str) -> Option<(String, String)> {
 }
 
 fn declared(message: &Message) -> Framing {
-    if message.header("transfer-encoding").is_some_and(|te| te.eq_ignore_ascii_case("chunked")) {
+    if message
+        .header("transfer-encoding")
+        .is_some_and(|te| te.eq_ignore_ascii_case("chunked"))
+    {
         return Framing::Chunked;
     }
-    let length = message.header("content-length").and_then(|length| length.parse().ok());
+    let length = message
+        .header("content-length")
+        .and_then(|length| length.parse().ok());
     length.map_or(Framing::UntilClose, Framing::Length)
 }
 
@@ -200,21 +218,38 @@ mod tests {
     fn check(wire: &str, method: &str, body: &str, rest: &str) -> Message {
         let (mut inbox, mut stream) = (Inbox::default(), wire.as_bytes());
         let message = inbox.read_response(&mut stream, method).unwrap();
-        assert_eq!((message.text().as_str(), &inbox.take_all()[..]), (body, rest.as_bytes()));
+        assert_eq!(
+            (message.text().as_str(), &inbox.take_all()[..]),
+            (body, rest.as_bytes())
+        );
         message
     }
 
     #[test]
     fn framing_decides_where_a_body_ends() {
         let head = "HTTP/1.1 200 OK\r\n";
-        check(&format!("{head}Content-Length: 2\r\n\r\nokmore"), "GET", "ok", "more");
-        check(&format!("{head}content-length: 2\r\n\r\nmore"), "HEAD", "", "more");
+        check(
+            &format!("{head}Content-Length: 2\r\n\r\nokmore"),
+            "GET",
+            "ok",
+            "more",
+        );
+        check(
+            &format!("{head}content-length: 2\r\n\r\nmore"),
+            "HEAD",
+            "",
+            "more",
+        );
         check(&format!("{head}\r\nall of it"), "GET", "all of it", "");
         check("HTTP/1.1 204 No Content\r\n\r\nmore", "GET", "", "more");
-        let chunked = "transfer-encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n1\r\nd\r\n0\r\nt: v\r\n\r\n";
+        let chunked =
+            "transfer-encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n1\r\nd\r\n0\r\nt: v\r\n\r\n";
         let message = check(&format!("{head}{chunked}more"), "GET", "abcd", "more");
         assert_eq!(message.trailers, [("t".to_owned(), "v".to_owned())]);
-        assert_eq!((message.status(), message.header("Transfer-Encoding")), (200, Some("chunked")));
+        assert_eq!(
+            (message.status(), message.header("Transfer-Encoding")),
+            (200, Some("chunked"))
+        );
     }
 
     #[test]

@@ -11,6 +11,9 @@ pub mod http;
 /// Clients that say exactly what they are told to, plain or inside mesh TLS.
 pub mod client;
 
+/// Accepting connections on a thread each, until dropped.
+mod server;
+
 /// An upstream that follows a script.
 pub mod script;
 
@@ -45,5 +48,7 @@ pub use wait::{DEADLINE, eventually, until};
 #[must_use]
 pub fn dead_address() -> std::net::SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener.local_addr().expect("a bound socket has an address")
+    listener
+        .local_addr()
+        .expect("a bound socket has an address")
 }

@@ -21,9 +21,13 @@ impl Scrape {
     /// On a line that is neither a comment nor a sample.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines = text
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         let sample = |line| sample(line).unwrap_or_else(|| panic!("not a sample: {line}"));
-        Self { samples: lines.map(sample).collect() }
+        Self {
+            samples: lines.map(sample).collect(),
+        }
     }
 
     /// The sum over all samples of this name that have these labels, and perhaps others;
@@ -32,11 +36,14 @@ impl Scrape {
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let has = |sample: &&Sample| {
             sample.name == name
-                && labels.iter().all(|(key, value)| {
-                    sample.labels.iter().any(|(k, v)| k == key && v == value)
-                })
+                && labels
+                    .iter()
+                    .all(|(key, value)| sample.labels.iter().any(|(k, v)| k == key && v == value))
         };
-        self.samples.iter().filter(has).map(|sample| sample.value).sum()
+        self.samples
+            .iter()
+            .filter(has)
+            .fold(0.0, |sum, sample| sum + sample.value)
     }
 }
 
@@ -46,7 +53,11 @@ fn sample(line: &str) -> Option<Sample> {
         Some((name, labels)) => (name, labels.strip_suffix('}')?),
         None => (series, ""),
     };
-    Some(Sample { name: name.to_owned(), labels: pairs(labels)?, value: value.parse().ok()? })
+    Some(Sample {
+        name: name.to_owned(),
+        labels: pairs(labels)?,
+        value: value.parse().ok()?,
+    })
 }
 
 fn pairs(mut text: &str) -> Option<Vec<(String, String)>> {
@@ -81,15 +92,27 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
+    const TEXT: &str = r#"# HELP x y
+# TYPE x counter
+x{a="1",b="q\"},\\"} 2
+x{a="1",b="r"} 3
+x{a="2",b="r"} 4.5
+y 7
+z_bucket{le="+Inf"} 1
+"#;
+
+    fn check(name: &str, labels: &[(&str, &str)], expected: f64) {
+        let sum = Scrape::parse(TEXT).sum(name, labels);
+        assert_eq!(sum.to_bits(), expected.to_bits(), "{name}{labels:?}");
+    }
+
     #[test]
     fn sums_over_matching_labels() {
-        let text = "# HELP x y\n# TYPE x counter\nx{a=\"1\",b=\"q\\\"},\\\\\"} 2\nx{a=\"1\",b=\"r\"} 3\n\
-                    x{a=\"2\",b=\"r\"} 4.5\ny 7\nz_bucket{le=\"+Inf\"} 1\n";
-        let scrape = Scrape::parse(text);
-        assert_eq!(scrape.sum("x", &[]).to_bits(), 9.5_f64.to_bits());
-        assert_eq!(scrape.sum("x", &[("a", "1")]).to_bits(), 5_f64.to_bits());
-        assert_eq!(scrape.sum("x", &[("b", "q\"},\\")]).to_bits(), 2_f64.to_bits());
-        assert_eq!(scrape.sum("y", &[]).to_bits(), 7_f64.to_bits());
-        assert_eq!(scrape.sum("absent", &[]).to_bits(), 0_f64.to_bits());
+        check("x", &[], 9.5);
+        check("x", &[("a", "1")], 5.0);
+        check("x", &[("b", "q\"},\\")], 2.0);
+        check("y", &[], 7.0);
+        check("z_bucket", &[("le", "+Inf")], 1.0);
+        check("absent", &[], 0.0);
     }
 }

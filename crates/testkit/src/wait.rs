@@ -16,7 +16,10 @@ pub fn eventually<T>(what: &str, mut observe: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = observe() {
             return value;
         }
-        assert!(started.elapsed() < DEADLINE, "did not happen within {DEADLINE:?}: {what}");
+        assert!(
+            started.elapsed() < DEADLINE,
+            "did not happen within {DEADLINE:?}: {what}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -5,6 +5,8 @@ pub mod repository;
 
 pub mod tidy;
 
+pub mod outputs;
+
 pub mod doctor;
 pub mod test;
 

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{dist, doctor, qemu, repository, test, tidy};
+use xtask::{dist, doctor, outputs, qemu, repository, test, tidy};
 
 /// The chores of this repository.
 #[derive(Parser)]
@@ -22,6 +22,8 @@ enum Verb {
     Doctor,
     /// Run every check and test, one after the other, and sum up
     Test(test::Args),
+    /// Fill in what the programs print where documents show it
+    Outputs(outputs::Args),
     /// Build static binaries for x86-64 and aarch64 into dist/
     Dist(dist::Args),
     /// Run the proxy's HTTP/1 and TLS tests against the aarch64 proxy under qemu
@@ -47,6 +49,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             Ok(())
         }
         Verb::Test(args) => test::run(&root, &args),
+        Verb::Outputs(args) => outputs::run(&root, &args),
         Verb::Dist(args) => dist::run(&root, &args),
         Verb::Qemu(args) => qemu::run(&root, &args),
     }

@@ -1,5 +1,5 @@
-//! The README's sidecar pair works as written: its commands are taken from the document and run,
-//! with a temporary folder for its files and free ports for its addresses.
+//! What the documents say works: the README's sidecar pair is run as written, with a temporary
+//! folder for its files and free ports for its addresses, and help texts are compared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use xtask::{command, dist, repository};
+use xtask::{command, dist, outputs, repository};
 
 const FOLDER: &str = "examples/pair";
 
@@ -28,6 +28,29 @@ fn the_sidecar_pair_of_the_readme_carries_a_request() {
     assert!(echo.starts_with("HTTP/1.1 200 "), "{echo}");
     assert_eq!(echo.split_once("\r\n\r\n").unwrap().1.len(), 16, "{echo}");
     assert!(metrics.contains("requests"), "{metrics}");
+}
+
+#[test]
+fn the_help_texts_in_the_documents_are_fresh() {
+    let root = repository::root();
+    let stale = outputs::stale(&root, &build(&root), outputs::is_help).unwrap();
+    let paths: Vec<_> = stale.iter().map(|document| &document.path).collect();
+    assert!(paths.is_empty(), "run `cargo xtask outputs`: {paths:?}");
+}
+
+/// Builds the programs, which is quick when they are there, and says where they are.
+fn build(root: &Path) -> PathBuf {
+    let mut cargo = command::cargo(root);
+    command::run(cargo.args([
+        "build",
+        "--locked",
+        "--package",
+        "cli",
+        "--package",
+        "proxy",
+    ]))
+    .unwrap();
+    dist::target_folder(root).join("debug")
 }
 
 /// The lines of the shell blocks of the section about the pair.
@@ -50,21 +73,11 @@ struct World {
 
 impl World {
     fn new(root: &Path) -> Self {
-        let mut build = command::cargo(root);
-        command::run(build.args([
-            "build",
-            "--locked",
-            "--package",
-            "cli",
-            "--package",
-            "proxy",
-        ]))
-        .unwrap();
         let folder = tempfile::tempdir().unwrap();
         for name in ["server.yaml", "client.yaml"] {
             fs::copy(root.join(FOLDER).join(name), folder.path().join(name)).unwrap();
         }
-        let programs = dist::target_folder(root).join("debug");
+        let programs = build(root);
         Self {
             programs,
             folder,
@@ -91,12 +104,11 @@ impl World {
     fn start(&mut self, program: &str, args: &[&str]) {
         let wanted = args.windows(2).find_map(|pair| match pair {
             ["--config", file] => Some(self.free_ports(Path::new(file))),
-            ["--address", address] => Some(vec![("address".to_owned(), (*address).to_owned())]),
+            ["--port", port] => Some(vec![("address".to_owned(), format!("127.0.0.1:{port}"))]),
             _ => None,
         });
-        let args = args
-            .iter()
-            .map(|arg| if is_address(arg) { "127.0.0.1:0" } else { arg });
+        let is_port = |arg: &str| arg.parse::<u16>().is_ok();
+        let args = args.iter().map(|arg| if is_port(arg) { "0" } else { arg });
         let mut command = Command::new(self.programs.join(program));
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

@@ -34,8 +34,6 @@ pub trait Stream: 'static {
     ) -> Poll<io::Result<usize>>;
     /// Whether an idle connection got bytes or its end.
     fn has_news(&self) -> bool;
-    /// No task waits for this connection from here on.
-    fn park(&mut self);
 }
 
 /// One task's limit of time.
@@ -103,8 +101,7 @@ impl<R: Runtime> Hop<R> {
         }
     }
 
-    fn checkin(&self, mut stream: R::Stream) {
-        stream.park();
+    fn checkin(&self, stream: R::Stream) {
         self.idle.borrow_mut().push(stream);
     }
 }

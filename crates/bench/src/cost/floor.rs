@@ -13,6 +13,7 @@ use rustix::net::sockopt;
 
 /// The token of the listening socket; sessions count from zero.
 const LISTENER: u64 = u64::MAX;
+const BACKLOG: i32 = 4096;
 const EVENTS_PER_WAIT: usize = 256;
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -30,6 +31,8 @@ pub fn relay(
     ready: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let listener = TcpListener::bind(listen)?;
+    // The standard library's backlog is too short for thousands of connections at once.
+    rustix::net::listen(&listener, BACKLOG)?;
     listener.set_nonblocking(true)?;
     let mut relay = Relay::build(listener, to, congestion)?;
     ready(relay.listener.local_addr()?);

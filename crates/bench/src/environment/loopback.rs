@@ -184,8 +184,10 @@ impl Environment for Loopback {
         // A thread of its own, so that an interrupted run can leave it behind: the program ends
         // right after.
         let generator = std::thread::spawn(move || {
-            // Nobody listens any more once the run was interrupted.
-            load::run(&plan, &mut |progress| drop(tell.send(*progress)))
+            load::run(&plan, &mut |progress| {
+                // Nobody listens any more once the run was interrupted.
+                let _ = tell.send(*progress);
+            })
         });
         for progress in told {
             if watch(&progress).is_break() {

@@ -24,6 +24,9 @@ pub(crate) enum Kind {
 const MILLICORES: f64 = 1e3;
 const MEBIBYTES: f64 = 1.0 / 1_048_576.0;
 
+/// How many of [`ALL`] are of latency; pairs of client and server follow.
+pub(crate) const LATENCIES: usize = 4;
+
 /// The eight figures.
 pub(crate) const ALL: [Metric; 8] = [
     latency("latency-p50", "Latency, P50", "latency P50 (ms)", 0.5),

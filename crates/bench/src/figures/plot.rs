@@ -74,8 +74,8 @@ fn draw_data(out: &mut String, chart: &Chart) {
     let mut xs: Vec<f64> = points().map(|point| point.x).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
-    let ends = |point: &Point| [point.y, point.range.map_or(point.y, |range| range.1)];
-    let ys: Vec<f64> = points().flat_map(ends).collect();
+    let drawn = points().flat_map(|point| [point.y, point.highest()]);
+    let ys: Vec<f64> = drawn.chain([chart.reach]).collect();
     let x_axis = Axis::of_settings(&xs, (PLOT.left + INSET, PLOT.right - INSET));
     let y_axis = Axis::of_values(&ys, (PLOT.bottom, PLOT.top + 4.0));
     draw_axes(out, chart, &x_axis, &y_axis);
@@ -419,6 +419,7 @@ pub(crate) mod tests {
             x_axis: "connections",
             y_axis: "latency (ms)".to_owned(),
             lines,
+            reach: 0.0,
             notes: vec!["word ".repeat(40)],
         }
     }

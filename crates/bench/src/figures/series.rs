@@ -12,6 +12,8 @@ pub(crate) struct Chart {
     pub(crate) x_axis: &'static str,
     pub(crate) y_axis: String,
     pub(crate) lines: Vec<Line>,
+    /// The ordinate reaches at least this far.
+    pub(crate) reach: f64,
     /// Sentences below the legend.
     pub(crate) notes: Vec<String>,
 }
@@ -35,6 +37,21 @@ pub(crate) struct Point {
     pub(crate) range: Option<(f64, f64)>,
     /// The cell's verdict is not `valid`.
     pub(crate) doubtful: bool,
+}
+
+impl Chart {
+    /// The greatest value that is drawn, whiskers included; 0 without points.
+    pub(crate) fn highest(&self) -> f64 {
+        let points = self.lines.iter().flat_map(|line| &line.points);
+        points.map(Point::highest).fold(0.0, f64::max)
+    }
+}
+
+impl Point {
+    /// Its value or the upper end of its range.
+    pub(crate) fn highest(&self) -> f64 {
+        self.range.map_or(self.y, |(_, high)| high)
+    }
 }
 
 /// What the points are plotted against: what varies; connections if both do.
@@ -91,6 +108,7 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
         x_axis: abscissa.title(),
         y_axis: metric.axis.to_owned(),
         lines,
+        reach: 0.0,
         notes,
     }
 }

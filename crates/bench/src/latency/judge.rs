@@ -10,7 +10,8 @@ const IDLE_MIN: f64 = 0.02;
 
 /// Puts a repeat together.
 pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: Usage) -> Repeat {
-    let (verdict, reasons) = verdict(&outcome.verdict, &usage);
+    let generator_cores = outcome.generator.cpu.as_secs_f64() / outcome.plan.duration.as_secs_f64();
+    let (verdict, reasons) = verdict(&outcome.verdict, generator_cores, &usage);
     let mut statuses = outcome.statuses.clone();
     if outcome.failed() > 0 {
         statuses.insert(0, outcome.failed());
@@ -30,9 +31,7 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
         late: outcome.late_sends,
         unfinished: outcome.unfinished,
         statuses,
-        generator_cores: Some(
-            outcome.generator.cpu.as_secs_f64() / outcome.plan.duration.as_secs_f64(),
-        ),
+        generator_cores: Some(generator_cores),
         machine_idle: usage.machine_idle,
         machine_stolen: usage.machine_stolen,
         client: usage.client,
@@ -46,12 +45,21 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
     repeat
 }
 
-fn verdict(generator: &load::Verdict, usage: &Usage) -> (Verdict, Vec<String>) {
+fn verdict(
+    generator: &load::Verdict,
+    generator_cores: f64,
+    usage: &Usage,
+) -> (Verdict, Vec<String>) {
     let idle = usage.machine_idle.unwrap_or(1.0);
     match generator {
         _ if idle < IDLE_MIN => {
+            let sidecars = usage.client.iter().chain(&usage.server);
+            let ours = generator_cores + sidecars.map(SidecarUsage::cores).sum::<f64>();
             let share = idle * 100.0;
-            let reason = format!("the machine was idle for {share:.1} % of the window only");
+            let reason = format!(
+                "the machine was idle for {share:.1} % of the window; generator and sidecars \
+                 used {ours:.2} CPUs"
+            );
             (Verdict::MachineBound, vec![reason])
         }
         load::Verdict::Valid => (Verdict::Valid, Vec::new()),
@@ -138,9 +146,9 @@ mod tests {
         let void = load::Verdict::Void {
             reason: String::new(),
         };
-        assert_eq!(verdict(&void, &usage).0, Verdict::MachineBound);
+        assert_eq!(verdict(&void, 0.0, &usage).0, Verdict::MachineBound);
         assert_eq!(
-            verdict(&load::Verdict::Valid, &Usage::default()).0,
+            verdict(&load::Verdict::Valid, 0.0, &Usage::default()).0,
             Verdict::Valid
         );
     }

@@ -9,6 +9,7 @@ use anyhow::Context;
 
 use super::judge;
 use super::order::Job;
+use super::progress::Shown;
 use crate::dataplane::DataPlane;
 use crate::environment::{Environment, Placed, Usage};
 use crate::interrupt::Interrupt;
@@ -20,6 +21,7 @@ pub(super) struct Bench<'a> {
     pub(super) run_id: &'a str,
     pub(super) dir: &'a Path,
     pub(super) interrupt: &'a Interrupt,
+    pub(super) shown: &'a Shown,
 }
 
 /// Takes one repeat and saves its artefacts; `None` when it was interrupted.
@@ -32,7 +34,7 @@ pub(super) fn take(
     let mut placed = environment.place(plane, job.key.mode)?;
     let before = placed.counters();
     let plan = plan(bench, job, placed.as_ref());
-    let measured = measure(environment, placed.as_mut(), plan, bench.interrupt);
+    let measured = measure(bench, environment, placed.as_mut(), plan);
     // A sidecar that died explains a failed run better than the run's own error.
     placed.check()?;
     let Some((outcome, usage)) = measured? else {
@@ -80,10 +82,10 @@ fn plan(bench: &Bench<'_>, job: &Job, placed: &dyn Placed) -> load::Plan {
 }
 
 fn measure(
+    bench: &Bench<'_>,
     environment: &dyn Environment,
     placed: &mut dyn Placed,
     plan: load::Plan,
-    interrupt: &Interrupt,
 ) -> anyhow::Result<Option<(load::Outcome, Usage)>> {
     let mut ends = Ends {
         placed,
@@ -92,7 +94,8 @@ fn measure(
     };
     let outcome = environment.generate(plan, &mut |progress| {
         ends.meet(progress.phase);
-        if interrupt.is_raised() {
+        bench.shown.tick();
+        if bench.interrupt.is_raised() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

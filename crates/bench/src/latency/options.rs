@@ -11,9 +11,12 @@ use crate::results::{Arrivals, Mode, Settings};
 /// Options of `leno bench latency`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Args {
+    // `//`, not `///`: clap would make the texts those of the command.
     #[command(flatten)]
+    #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
     pub grid: Grid,
     #[command(flatten)]
+    #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
     pub programs: Programs,
     /// A few connection counts, one short repeat each: under a minute
     #[arg(long)]

@@ -22,6 +22,8 @@ pub(super) struct Shown {
     done: usize,
     expected: Duration,
     began: Instant,
+    /// The repeat that runs, and since when.
+    current: (String, Instant),
 }
 
 impl Shown {
@@ -31,13 +33,16 @@ impl Shown {
         let seconds = settings.duration_seconds + settings.warmup_seconds;
         let expected = Duration::from_secs_f64(seconds) + OVERHEAD;
         let on_terminal = std::io::stderr().is_terminal();
+        let (bar, began) = (bar(jobs), Instant::now());
+        let current = (String::new(), began);
         let shown = Self {
-            bar: bar(jobs),
+            bar,
             on_terminal,
             jobs,
             done: 0,
             expected,
-            began: Instant::now(),
+            began,
+            current,
         };
         shown.say(&format!(
             "{jobs} repeats of {} cells, about {}, in random order (seed {}), into {}",
@@ -56,11 +61,22 @@ impl Shown {
     }
 
     /// A repeat begins.
-    pub(super) fn begins(&self, job: &Job) {
+    pub(super) fn begins(&mut self, job: &Job) {
         let (series, connections) = (job.key.series(), job.key.connections);
-        let left = clock(self.left());
-        self.bar
-            .set_message(format!("{left} left · {series}, {connections} connections"));
+        self.current = (
+            format!("{series}, {connections} connections"),
+            Instant::now(),
+        );
+        self.tick();
+    }
+
+    /// Time passes. Cheap: it is called during measurements.
+    pub(super) fn tick(&self) {
+        if self.on_terminal {
+            let (what, since) = &self.current;
+            let left = clock(self.left().saturating_sub(since.elapsed()));
+            self.bar.set_message(format!("{left} left · {what}"));
+        }
     }
 
     /// A repeat was taken.
@@ -78,10 +94,10 @@ impl Shown {
         self.say("interrupted: keeping what was measured");
     }
 
-    /// From the pace so far; before the first repeat, from the settings.
+    /// When this repeat began: from the pace until then; before the first, from the settings.
     fn left(&self) -> Duration {
         let each = match u32::try_from(self.done) {
-            Ok(done @ 1..) => self.began.elapsed() / done,
+            Ok(done @ 1..) => (self.current.1 - self.began) / done,
             _ => self.expected,
         };
         each.saturating_mul(u32::try_from(self.jobs - self.done).unwrap_or(u32::MAX))

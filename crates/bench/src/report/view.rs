@@ -137,7 +137,7 @@ fn summary(run: &Run) -> String {
         list(&connections),
         number::grouped(crate::units::count(settings.payload_bytes)),
         settings.repeats,
-        number::significant(settings.duration_seconds),
+        settings.duration_seconds,
         place(&run.environment),
     )
 }
@@ -267,9 +267,7 @@ fn facts(run: &Run) -> Vec<Fact> {
 }
 
 fn limit_words(limits: &crate::results::Limits) -> String {
-    let cpus = limits
-        .cpus
-        .map(|cpus| format!("{} CPU", number::significant(cpus)));
+    let cpus = limits.cpus.map(|cpus| format!("{} CPU", cpus));
     let memory = limits
         .memory_bytes
         .map(|bytes| format!("{} MiB", number::grouped(crate::units::mebibytes(bytes))));
@@ -306,8 +304,8 @@ fn procedure(run: &Run) -> Procedure {
         number::grouped(crate::units::count(run.cells.iter().map(each).sum()))
     };
     Procedure {
-        duration: number::significant(settings.duration_seconds),
-        warmup: number::significant(settings.warmup_seconds),
+        duration: settings.duration_seconds.to_string(),
+        warmup: settings.warmup_seconds.to_string(),
         repeats: settings.repeats,
         seed: settings.seed,
         closed_loop: settings.qps.contains(&None),

@@ -4,12 +4,18 @@
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum, ValueHint};
 use load::{Arrivals, ClientTls, Outcome, Phase, Plan, Progress, Rate, Verdict, report, serve};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag,
+    low_level::pipe,
+};
 use std::{
     fs,
     io::{self, IsTerminal, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -26,7 +32,8 @@ use std::{
 ///
 /// The verdict is `valid`, `saturated` (the target took less than 99 % of the asked rate: a
 /// result) or `void` (the generator was the cause: more than 1 % of sends over 1 ms late on a
-/// free connection, or a thread over 90 % busy; exit status 3).
+/// free connection, or a thread over 90 % busy; exit status 3). Ctrl-C ends the window early
+/// and reports what there is.
 #[derive(clap::Args)]
 #[command(
     verbatim_doc_comment,
@@ -68,7 +75,8 @@ struct Shape {
     connections: u32,
 
     /// Requests per second over all connections, or `max` for as many as the target takes.
-    #[arg(long, short = 'q', value_name = "N|max", default_value = "8", value_parser = rate)]
+    #[arg(long, short = 'q', value_name = "N|max", default_value = "8",
+        value_parser = rate, allow_negative_numbers = true)]
     qps: Rate,
 
     /// Length of the measured window (10s, 500ms, 2m).
@@ -232,7 +240,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn generate(args: Args) -> anyhow::Result<()> {
-    let plan = plan(&args)?;
+    let plan = Plan {
+        stop: Some(interrupt().context("cannot listen for signals")?),
+        ..plan(&args)?
+    };
     let output = args.output;
     let show = match output.progress {
         When::Auto => io::stderr().is_terminal(),
@@ -385,11 +396,22 @@ fn serve(args: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Set by SIGINT or SIGTERM; a second one ends the program.
+fn interrupt() -> io::Result<Arc<AtomicBool>> {
+    let raised = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Order matters: the first signal must find the flag still unset here.
+        flag::register_conditional_shutdown(signal, 130, Arc::clone(&raised))?;
+        flag::register(signal, Arc::clone(&raised))?;
+    }
+    Ok(raised)
+}
+
 /// Becomes readable on SIGTERM or SIGINT.
 fn end_of_service() -> io::Result<UnixStream> {
     let (end, signal) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(signal_hook::consts::SIGINT, signal.try_clone()?)?;
-    signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, signal)?;
+    pipe::register(SIGINT, signal.try_clone()?)?;
+    pipe::register(SIGTERM, signal)?;
     Ok(end)
 }
 

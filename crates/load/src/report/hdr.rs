@@ -28,7 +28,7 @@ pub fn write_hdr_log(writer: &mut impl Write, outcome: &Outcome) -> io::Result<(
         "leno load {}; nanoseconds from the intended time",
         outcome.plan.url
     );
-    let window = outcome.plan.duration;
+    let window = outcome.window;
     let mut lines = Vec::with_capacity(outcome.seconds.len() + 1);
     for (index, second) in outcome.seconds.iter().enumerate() {
         let start = Duration::from_secs(index as u64);

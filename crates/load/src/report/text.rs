@@ -16,9 +16,7 @@ pub fn text(outcome: &Outcome) -> String {
 
 /// A server's delays in one line.
 pub fn delay(served: &Served) -> String {
-    let show = |percent| {
-        percentile(&served.delays, percent).map_or_else(|| "-".to_owned(), |nanos| time(nanos))
-    };
+    let show = |percent| percentile(&served.delays, percent).map_or_else(|| "-".to_owned(), time);
     format!(
         "{} answers over {} connections; own delay P50 {}, P99 {}, max {}",
         served.answers,
@@ -36,7 +34,7 @@ fn write(text: &mut String, outcome: &Outcome) -> fmt::Result {
         text,
         "  {} connections, {} s measured after {} s warm-up",
         plan.connections,
-        plan.duration.as_secs_f64(),
+        (outcome.window.as_secs_f64() * 1e3).round() / 1e3,
         plan.warm_up.as_secs_f64(),
     )?;
     match outcome.asked_rate {

@@ -59,16 +59,27 @@ fn fortio_reports_our_results() {
         .spawn()
         .map(Running)
         .unwrap();
-    let log = BufReader::new(child.0.stderr.take().unwrap());
-    let address = log.lines().map_while(Result::ok).find_map(|line| {
-        let (_, rest) = line.split_once("127.0.0.1:")?;
-        let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        (port != "0" && !port.is_empty()).then(|| format!("127.0.0.1:{port}"))
-    });
-    let address = address.expect("fortio tells where it listens");
+    // Held to the end: fortio dies of a log that nobody can read.
+    let mut log = child.0.stderr.take().unwrap();
+    let address = ready(&mut log);
     let listed = get(&address, "/");
     assert!(listed.contains("ours.json"), "{listed}");
     assert!(get(&address, "/data/ours.json").contains("DurationHistogram"));
+}
+
+/// Where fortio listens, once it says that all its servers have started.
+fn ready(log: impl Read) -> String {
+    let mut address = None;
+    for line in BufReader::new(log).lines().map_while(Result::ok) {
+        if let Some((_, rest)) = line.split_once("listening on tcp 127.0.0.1:") {
+            let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            address = Some(format!("127.0.0.1:{port}"));
+        }
+        if line.contains("servers started") {
+            break;
+        }
+    }
+    address.expect("fortio tells where it listens")
 }
 
 fn get(address: &str, path: &str) -> String {

@@ -3,10 +3,16 @@
 use crate::world::{echo, local, plan, run};
 use hdrhistogram::Histogram;
 use load::{
-    Arrivals, Outcome, Phase, Rate, Verdict,
+    Arrivals, Error, Outcome, Phase, Rate, Verdict,
     serve::{self, Served, Stall},
 };
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 /// A busy machine may void a run, and a void run proves nothing.
 const ATTEMPTS: usize = 5;
@@ -116,7 +122,8 @@ fn only_the_window_is_recorded_and_its_edges_are_told() {
     assert_eq!(order, [Connecting, WarmUp, Measuring, Draining, Done]);
     assert_eq!((outcome.scheduled, outcome.requests), (500, 500));
     assert_eq!(outcome.statuses.get(&200), Some(&500));
-    assert_eq!(outcome.bytes_received, 500 * (64 + 2 + 10));
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\n".len();
+    assert_eq!(outcome.bytes_received, 500 * (head as u64 + 10));
     // The warm-up's requests came on top.
     assert_eq!(phases.last().map(|(_, answers)| *answers), Some(650));
     assert_eq!(
@@ -166,4 +173,25 @@ fn a_body_larger_than_any_buffer_goes_and_comes_whole() {
     let outcome = run(&plan);
     assert_eq!(outcome.statuses.get(&200), Some(&4));
     assert!(outcome.bytes_received > 20_000_000);
+}
+
+#[test]
+fn a_run_that_is_stopped_keeps_what_it_has() {
+    let server = echo();
+    let mut plan = plan(server.address(), "/", 500.0);
+    plan.duration = Duration::from_secs(600);
+    let stop = Arc::new(AtomicBool::new(false));
+    plan.stop = Some(Arc::clone(&stop));
+    let outcome = load::run(&plan, &mut |progress| {
+        stop.store(progress.answers > 100, Relaxed);
+    })
+    .unwrap();
+    assert!(outcome.requests > 100, "{}", outcome.requests);
+    assert_eq!(outcome.requests, outcome.scheduled);
+    assert!(outcome.elapsed < plan.duration);
+    assert_ne!(outcome.verdict, Verdict::Saturated);
+
+    plan.warm_up = plan.duration;
+    let error = load::run(&plan, &mut |_| stop.store(true, Relaxed)).unwrap_err();
+    assert!(matches!(error, Error::Stopped), "{error}");
 }

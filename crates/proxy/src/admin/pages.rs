@@ -9,6 +9,7 @@ use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
+use serde_json::json;
 
 use super::{State, Surface};
 use crate::telemetry::metrics;
@@ -48,17 +49,20 @@ static ROWS: &[Row] = &[
         "/config_dump",
         false,
         "configuration in force (JSON)",
-        |state, _| json(&**state.config.load()),
+        config_dump,
     ),
     row(
         "/clusters",
         false,
-        "endpoints with their health and load (JSON)",
-        |state, _| json(&(state.clusters)()),
+        "clusters with their endpoints (JSON)",
+        clusters,
     ),
-    row("/certs", false, "certificates in use (JSON)", |state, _| {
-        json(&(state.certs)())
-    }),
+    row(
+        "/certs",
+        false,
+        "certificates in use (JSON), null without any",
+        certificates,
+    ),
     row("/stats", false, "metrics; ?format=json for JSON", stats),
     row("/metrics", true, "metrics in Prometheus text", prometheus),
     row("/stats/prometheus", true, "the same", prometheus),
@@ -100,13 +104,32 @@ fn ready(state: &State, _: &str) -> Response<Page> {
     }
 }
 
+/// `applied` lags behind `generation` until the last worker has taken the change over.
+fn config_dump(state: &State, _: &str) -> Response<Page> {
+    let snapshot = state.snapshot.load();
+    let applied = state.described.get().map(|described| (described.applied)());
+    show(&json!({
+        "generation": snapshot.generation,
+        "applied": applied,
+        "config": *snapshot.config,
+    }))
+}
+
+fn clusters(state: &State, _: &str) -> Response<Page> {
+    show(&state.snapshot.load().config.clusters)
+}
+
+fn certificates(state: &State, _: &str) -> Response<Page> {
+    show(&state.snapshot.load().certificates())
+}
+
 fn stats(state: &State, query: &str) -> Response<Page> {
     match query
         .split('&')
         .find_map(|pair| pair.strip_prefix("format="))
     {
         None | Some("text" | "prometheus") => prometheus(state, query),
-        Some("json") => json(&state.registry.to_json()),
+        Some("json") => show(&state.described.get().map(|known| known.registry.to_json())),
         Some(_) => text(
             StatusCode::BAD_REQUEST,
             "format is text or json\n".to_owned(),
@@ -115,15 +138,20 @@ fn stats(state: &State, query: &str) -> Response<Page> {
 }
 
 fn prometheus(state: &State, _: &str) -> Response<Page> {
-    let page = Page::Pieces(Box::new(state.registry.page()));
-    response(StatusCode::OK, metrics::CONTENT_TYPE, page)
+    match state.described.get() {
+        Some(described) => {
+            let page = Page::Pieces(Box::new(described.registry.page()));
+            response(StatusCode::OK, metrics::CONTENT_TYPE, page)
+        }
+        None => text(StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned()),
+    }
 }
 
 fn text(status: StatusCode, text: String) -> Response<Page> {
     response(status, TEXT, Page::Whole(text))
 }
 
-fn json(value: &impl Serialize) -> Response<Page> {
+fn show(value: &impl Serialize) -> Response<Page> {
     match serde_json::to_string_pretty(value) {
         Ok(text) => response(StatusCode::OK, JSON, Page::Whole(text + "\n")),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

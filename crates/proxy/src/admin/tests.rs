@@ -1,30 +1,52 @@
 //! Pages as a client sees them, over real sockets.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::*;
+use identity::ca::Authority;
+use identity::tls::Tickets;
+use model::Config;
 
-fn config() -> Config {
-    let text = "\
+use super::*;
+use crate::telemetry::metrics::SLOTS_MAX;
+
+const FILE: &str = "\
 workload: {name: web}
-identity: {certificate: c.pem, key: c.key, trustBundle: ca.pem}
 listeners:
 - {name: in, direction: inbound, address: \"127.0.0.1:0\", routes: [{cluster: app}]}
 clusters:
 - {name: app, endpoints: [{address: \"127.0.0.1:8080\"}]}
 ";
-    crate::config::parse(text, std::path::Path::new("/etc/leno")).unwrap()
+
+fn config() -> Config {
+    crate::config::parse(FILE, Path::new("/etc/leno")).unwrap()
+}
+
+/// With a certificate made for the test in `dir`.
+fn config_with_identity(dir: &Path) -> Config {
+    let now = std::time::SystemTime::now();
+    let authority = Authority::create("cluster.local", now).unwrap();
+    authority.save(dir).unwrap();
+    let id = "spiffe://cluster.local/ns/default/sa/web".parse().unwrap();
+    authority
+        .issue(&id, Duration::from_secs(3600), now)
+        .unwrap()
+        .save(dir, "web")
+        .unwrap();
+    let identity = "identity: {certificate: web.pem, key: web.key, trustBundle: ca.pem}\n";
+    crate::config::parse(&(identity.to_owned() + FILE), dir).unwrap()
+}
+
+fn snapshot(config: Config, previous: Option<&Snapshot>) -> Arc<Snapshot> {
+    Arc::new(Snapshot::build(Arc::new(config), &Tickets::new(), previous).unwrap())
 }
 
 fn state() -> Arc<State> {
-    let config = Arc::new(config());
-    let registry = Registry::new(&config.workload, 10);
-    let pages = Pages {
-        clusters: Box::new(|| json!([{"name": "app"}])),
-        certs: Box::new(|| json!({"serial": "01"})),
-    };
-    Arc::new(State::new(registry, config, pages))
+    let state = State::new(snapshot(config(), None));
+    state.describe(Registry::new(&config().workload, SLOTS_MAX), Box::new(|| 1));
+    state
 }
 
 /// Runs `test` beside a server.
@@ -91,31 +113,48 @@ fn the_dump_is_what_is_in_force_and_counts_generations() {
     let state = state();
     let first = body(&ask(&state, Surface::Admin, "/config_dump"));
     assert_eq!(first["generation"], 1);
-    assert_eq!(first["config"]["identity"]["key"], "/etc/leno/c.key");
     assert_eq!(first["config"]["limits"]["idleTimeout"], "300s");
-    assert_eq!(first["config"]["listeners"][0]["tls"], "permissive");
-    state.replace(Arc::new(Config {
+    assert_eq!(first["config"]["listeners"][0]["tls"], "disabled");
+    let reloaded = Config {
         workers: 7,
         ..config()
-    }));
+    };
+    let next = snapshot(reloaded, Some(&state.snapshot.load()));
+    state.publish(next);
     let second = body(&ask(&state, Surface::Admin, "/config_dump"));
     assert_eq!(
-        (&second["generation"], &second["config"]["workers"]),
-        (&json!(2), &json!(7))
+        (&second["generation"], &second["applied"]),
+        (&json!(2), &json!(1))
     );
+    assert_eq!(second["config"]["workers"], 7);
 }
 
 #[test]
-fn clusters_and_certificates_come_from_their_providers() {
-    let state = state();
-    assert_eq!(
-        body(&ask(&state, Surface::Admin, "/clusters")),
-        json!([{"name": "app"}])
-    );
-    assert_eq!(
-        body(&ask(&state, Surface::Admin, "/certs")),
-        json!({"serial": "01"})
-    );
+fn clusters_are_shown_with_their_endpoints() {
+    let clusters = body(&ask(&state(), Surface::Admin, "/clusters"));
+    assert_eq!(clusters[0]["name"], "app");
+    assert_eq!(clusters[0]["endpoints"][0]["address"], "127.0.0.1:8080");
+}
+
+#[test]
+fn certificates_are_shown_and_keys_are_not() {
+    assert_eq!(body(&ask(&state(), Surface::Admin, "/certs")), Value::Null);
+    let dir = tempfile::tempdir().unwrap();
+    let state = State::new(snapshot(config_with_identity(dir.path()), None));
+    let key = std::fs::read_to_string(dir.path().join("web.key")).unwrap();
+    let secret = key.lines().nth(1).unwrap();
+    for (page, expected) in [
+        ("/certs", "spiffe://cluster.local/"),
+        ("/config_dump", "web.key"),
+    ] {
+        let answer = ask(&state, Surface::Admin, page);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains(expected), "{answer}");
+        assert!(
+            !answer.contains(secret) && !answer.contains("PRIVATE"),
+            "{answer}"
+        );
+    }
 }
 
 #[test]

@@ -27,6 +27,16 @@ fn parse(text: &str) -> Result<Config, Fault> {
     super::parse(text, Path::new("/etc/leno"))
 }
 
+fn example() -> &'static str {
+    DOCUMENTATION
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap()
+}
+
 /// `SMALLEST` with `old` replaced must be refused with exactly `expected`.
 #[track_caller]
 fn check(old: &str, new: &str, expected: &str) {
@@ -89,14 +99,7 @@ fn the_smallest_file_gets_every_default() {
 
 #[test]
 fn the_documented_example_is_read_as_documented() {
-    let example = DOCUMENTATION
-        .split("```yaml\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let config = parse(example).unwrap();
+    let config = parse(example()).unwrap();
     let identity = config.identity.unwrap();
     assert_eq!(identity.certificate, Path::new("/etc/leno/client.pem"));
     assert_eq!(identity.trust_domain, "cluster.local");
@@ -242,6 +245,31 @@ fn broken_syntax_and_endless_nesting_are_faults_not_panics() {
             fault.line >= 1 && fault.column >= 1 && !fault.hint.is_empty(),
             "{fault}"
         );
+    }
+}
+
+#[test]
+fn mangled_files_are_faults_within_the_file_and_never_panics() {
+    let example = example();
+    let lines = example.lines().count();
+    let mangled = (0..example.len()).step_by(5).flat_map(|place| {
+        let (before, after) = example.split_at(place);
+        let rest = &after[1..];
+        [
+            before.to_owned(),
+            format!("{before}{rest}"),
+            format!("{before}\n{rest}"),
+            format!("{before}[{rest}"),
+        ]
+    });
+    for text in mangled {
+        if let Err(fault) = parse(&text) {
+            assert!((1..=lines + 2).contains(&fault.line), "{fault} in\n{text}");
+            assert!(
+                !fault.hint.is_empty() && fault.column >= 1,
+                "{fault} in\n{text}"
+            );
+        }
     }
 }
 

@@ -144,9 +144,8 @@ impl Body {
                         payload: at..bytes.len(),
                     });
                 }
-                _ => self.framing(bytes[at])?,
+                _ => at += self.framing(&bytes[at..])?,
             }
-            at += 1;
         }
         Ok(Decoded {
             consumed: at,
@@ -185,8 +184,31 @@ impl Body {
         }
     }
 
-    /// Takes one byte of framing.
-    fn framing(&mut self, byte: u8) -> Result<(), BodyError> {
+    /// Takes some framing from the beginning of `bytes`, which is not empty: at once what is
+    /// there in full and in its plainest form, as it nearly always is; else one byte.
+    #[inline]
+    fn framing(&mut self, bytes: &[u8]) -> Result<usize, BodyError> {
+        match (self.state, self.digits) {
+            (State::DataCr, _) if bytes.starts_with(b"\r\n") => {
+                self.state = State::Size;
+                return Ok(2);
+            }
+            (State::Size, 0) if bytes.starts_with(b"0\r\n\r\n") => {
+                self.state = State::Done;
+                return Ok(5);
+            }
+            (State::Size, 0) => {
+                if let Some((size, len)) = plain_size(bytes) {
+                    (self.left, self.state) = (size, State::Data);
+                    return Ok(len);
+                }
+            }
+            _ => {}
+        }
+        self.framing_byte(bytes[0]).map(|()| 1)
+    }
+
+    fn framing_byte(&mut self, byte: u8) -> Result<(), BodyError> {
         self.state = match self.state {
             State::Size => return self.size(byte),
             State::Extension => return self.extension(byte),
@@ -247,6 +269,21 @@ impl Body {
         };
         Ok(())
     }
+}
+
+/// The chunk size at the beginning of `bytes` and the length of its line, if it is not zero, has
+/// no extension, and not so many digits that it could be too large.
+#[inline]
+fn plain_size(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut size = 0;
+    for (at, byte) in bytes.iter().take(SIZE_DIGITS_MAX as usize).enumerate() {
+        match (*byte as char).to_digit(16) {
+            Some(digit) => size = size << 4 | u64::from(digit),
+            None if size > 0 && bytes[at..].starts_with(b"\r\n") => return Some((size, at + 2)),
+            None => return None,
+        }
+    }
+    None
 }
 
 #[cfg(test)]

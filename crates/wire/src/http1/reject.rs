@@ -158,25 +158,22 @@ fn explain_version(head: &[u8], version: &[u8]) -> Result<(), Reject> {
 }
 
 fn explain_lines(head: &[u8], error: Error) -> Reject {
+    let mut lines = head.split_inclusive(|b| *b == b'\n').skip(1);
     match error {
         Error::TooManyHeaders => Reject::TooManyLines,
         Error::NewLine => Reject::BareCr,
-        _ => head
-            .split(|b| *b == b'\n')
-            .skip(1)
-            .find_map(explain_line)
-            .unwrap_or(Reject::BadName),
+        _ => lines.find_map(explain_line).unwrap_or(Reject::BadName),
     }
 }
 
-/// The first thing that is wrong in `line`, which has lost its LF.
+/// The first thing that is wrong in `line`, which may still lack its end.
 fn explain_line(line: &[u8]) -> Option<Reject> {
     let name = line.iter().take_while(|b| token(**b)).count();
     match (name, *line.get(name)?) {
         (_, 0) => Some(Reject::Nul),
         (0, b' ' | b'\t') => Some(Reject::FoldedLine),
         (0, b':') => Some(Reject::EmptyName),
-        (0, b'\r') => None,
+        (0, b'\r' | b'\n') => None,
         (_, b':') => explain_value(&line[name + 1..]),
         (_, b' ' | b'\t') => Some(Reject::SpaceBeforeColon),
         _ => Some(Reject::BadName),
@@ -184,6 +181,7 @@ fn explain_line(line: &[u8]) -> Option<Reject> {
 }
 
 fn explain_value(value: &[u8]) -> Option<Reject> {
+    let value = value.strip_suffix(b"\n").unwrap_or(value);
     let value = value.strip_suffix(b"\r").unwrap_or(value);
     value.iter().find_map(|byte| match byte {
         0 => Some(Reject::Nul),

@@ -30,10 +30,6 @@ impl Stream for RtStream {
     fn has_news(&self) -> bool {
         self.0.has_news()
     }
-
-    fn park(&mut self) {
-        self.0.disown();
-    }
 }
 
 impl Deadline for RtDeadline {

@@ -68,8 +68,6 @@ impl Stream for TokioStream {
         // No system call unless the driver has seen an edge.
         !matches!(self.0.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
-
-    fn park(&mut self) {}
 }
 
 struct TokioDeadline {

@@ -55,16 +55,17 @@ fn print_table(contestants: &[Contestant], samples: &[Vec<Sample>], dice: &mut D
     const BASE: usize = 2;
     let base = column(&samples[BASE], |sample| sample.micros);
     println!(
-        "\n{:14} us/request  requests/s  Pss KiB  against rt [95 %]",
+        "\n{:14} us/request  sleeps/request  requests/s  Pss KiB  against rt [95 %]",
         "median"
     );
     for (who, all) in contestants.iter().zip(samples) {
         let micros = column(all, |sample| sample.micros);
         let (middle, low, high) = ratio(&micros, &base, dice);
         println!(
-            "{:14} {:10.2} {:11.0} {:8.0}  {middle:.3} [{low:.3}, {high:.3}]",
+            "{:14} {:10.2} {:15.3} {:11.0} {:8.0}  {middle:.3} [{low:.3}, {high:.3}]",
             who.name,
             median(&micros),
+            median(&column(all, |sample| sample.sleeps)),
             median(&column(all, |sample| sample.rate)),
             median(&column(all, |sample| sample.pss_kib as f64)),
         );

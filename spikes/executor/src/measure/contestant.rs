@@ -25,6 +25,8 @@ pub struct Contestant {
 pub struct Sample {
     /// CPU time of the process per answered request, in µs.
     pub micros: f64,
+    /// Times the process went to sleep, per answered request.
+    pub sleeps: f64,
     /// Answered requests per second.
     pub rate: f64,
     /// Proportional set size at the window's end, in KiB.
@@ -107,18 +109,21 @@ impl Contestant {
         let load = Load::start(target, window.connections, window.cpu);
         thread::sleep(window.length / 4);
         let pid = running.0.id();
-        let (began, cpu, answers) = (Instant::now(), cpu_nanos(pid)?, load.answers());
+        let (slept, began) = (sleeps(pid)?, Instant::now());
+        let (cpu, answers) = (cpu_nanos(pid)?, load.answers());
         thread::sleep(window.length);
         let (took, cpu) = (began.elapsed(), cpu_nanos(pid)? - cpu);
         let answers = load.answers() - answers;
-        let pss_kib = pss_kib(pid)?;
+        let (slept, pss_kib) = (sleeps(pid)? - slept, pss_kib(pid)?);
         load.finish()
             .with_context(|| format!("loading {}", self.name))?;
         if answers == 0 {
             bail!("{} answered nothing", self.name);
         }
         let micros = cpu as f64 / 1000.0 / answers as f64;
+        let sleeps = slept as f64 / answers as f64;
         Ok(Sample {
+            sleeps,
             micros,
             rate: answers as f64 / took.as_secs_f64(),
             pss_kib,
@@ -138,6 +143,18 @@ fn cpu_nanos(pid: u32) -> Result<u64> {
         sum += first.parse::<u64>()?;
     }
     Ok(sum)
+}
+
+/// Voluntary context switches of the first (in all contestants the only busy) thread.
+fn sleeps(pid: u32) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    Ok(line
+        .context("status has no context switches")?
+        .trim()
+        .parse()?)
 }
 
 fn pss_kib(pid: u32) -> Result<u64> {

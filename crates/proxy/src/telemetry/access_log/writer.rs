@@ -9,6 +9,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use super::Buffer;
+use crate::log;
 
 /// How long lines are gathered for one write: unnoticed by who follows the log, and at most ten
 /// wake-ups a second.
@@ -74,7 +75,9 @@ impl Writer {
         match self.ended.recv_timeout(patience) {
             Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                eprintln!("access log: it cannot be written; its last lines are lost");
+                log::warn(format_args!(
+                    "the access log cannot be written; its last lines are lost"
+                ));
             }
         }
     }
@@ -126,7 +129,9 @@ fn drain(buffer: &Buffer, mut lines: Vec<u8>, file: &mut File, dropped: &AtomicU
     buffer.swap(&mut lines);
     if let Err(error) = file.write_all(&lines) {
         dropped.fetch_add(count_lines(&lines), Ordering::Relaxed);
-        eprintln!("access log: {error}; lines are dropped and counted until it can be written");
+        log::warn(format_args!(
+            "access log: {error}; its lines are dropped and counted"
+        ));
     }
     lines.clear();
     lines.shrink_to(BUFFER_BYTES_KEPT);

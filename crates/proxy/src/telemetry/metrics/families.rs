@@ -43,7 +43,7 @@ pub(super) static FAMILIES: &[Family] = &[
     row("leno_requests_total", "counter",
         "Requests that ended, by class of status and response flag.", OfSeries(requests)),
     row("leno_request_duration_seconds", "histogram",
-        "From the end of a request's head to the end of its answer.", OfSeries(durations)),
+        "From a request's first bytes to the end of its answer.", OfSeries(durations)),
     row("leno_request_bytes_total", "counter",
         "Body bytes received from downstream.", OfSeries(|labels, totals, out| {
             one(labels, totals.bytes_in, out);
