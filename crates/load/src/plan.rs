@@ -125,7 +125,8 @@ pub struct ClientTls {
     pub certificate_pem: Option<PathBuf>,
     /// PEM file of its key.
     pub key_pem: Option<PathBuf>,
-    /// Name to ask for and to verify; absent = the URL's host.
+    /// Name to ask for and to verify, or the SPIFFE id that the server's certificate must hold;
+    /// absent = the URL's host.
     pub server_name: Option<String>,
     /// Accept any certificate.
     pub insecure: bool,

@@ -119,7 +119,12 @@ impl Socket {
         let Some(tls) = &mut self.tls else {
             return self.line.write(bytes);
         };
+        flush(tls, &mut self.line)?;
         let taken = tls.writer().write(bytes)?;
+        if taken == 0 {
+            // Its buffer is full because the kernel's is.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         flush(tls, &mut self.line)?;
         Ok(taken)
     }

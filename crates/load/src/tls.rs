@@ -1,12 +1,15 @@
 //! The generator's TLS settings, made into one rustls configuration before the run.
 //! The crypto provider is passed explicitly: no process-wide default is set or needed.
 
+mod peer;
+
 use crate::{ClientTls, Error};
+use peer::PeerCheck;
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, WantsVerifier,
+    client::WantsClientCert,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use std::{
     io,
@@ -36,12 +39,15 @@ impl Client {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(tls_error)?;
-        let builder = if settings.insecure {
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
-        } else {
-            builder.with_root_certificates(roots(settings.roots_pem.as_deref())?)
+        let id = settings
+            .server_name
+            .as_deref()
+            .filter(|name| name.contains("://"));
+        let trust = || roots(settings.roots_pem.as_deref());
+        let builder = match id {
+            _ if settings.insecure => custom(builder, PeerCheck::any(provider)),
+            Some(id) => custom(builder, PeerCheck::id(provider, trust()?, id)),
+            None => builder.with_root_certificates(trust()?),
         };
         let mut config = match (&settings.certificate_pem, &settings.key_pem) {
             (None, None) => builder.with_no_client_auth(),
@@ -62,7 +68,8 @@ impl Client {
             .iter()
             .map(|name| name.clone().into_bytes())
             .collect();
-        let name = settings.server_name.as_deref().unwrap_or(host);
+        let dns = settings.server_name.as_deref().filter(|_| id.is_none());
+        let name = dns.unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| Error::Plan(format!("{name:?} is no server name")))?;
         Ok(Self {
@@ -75,6 +82,14 @@ impl Client {
     pub(crate) fn session(&self) -> io::Result<ClientConnection> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(io::Error::other)
     }
+}
+
+fn custom(
+    builder: ConfigBuilder<ClientConfig, WantsVerifier>,
+    check: PeerCheck,
+) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let check = Arc::new(check);
+    builder.dangerous().with_custom_certificate_verifier(check)
 }
 
 fn roots(path: Option<&Path>) -> Result<RootCertStore, Error> {
@@ -125,53 +140,4 @@ fn file_error(path: &Path) -> impl Fn(rustls::pki_types::pem::Error) -> Error {
 )]
 fn tls_error(error: rustls::Error) -> Error {
     Error::Tls(error.to_string())
-}
-
-/// `insecure`: any certificate will do, yet the peer must hold its key.
-#[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _leaf: &CertificateDer<'_>,
-        _chain: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            leaf,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            leaf,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

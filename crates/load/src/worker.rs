@@ -1,14 +1,16 @@
 //! One generating thread: sends each request when its schedule says, times the answers, and
 //! keeps every connection in use. Allocates nothing per request and never waits for anything
-//! but its poller.
+//! but its poller. What goes wrong on a connection is in `repair`.
+
+mod repair;
 
 use crate::{
     Error,
     clock::{self, MICROSECOND, MILLISECOND, SECOND},
-    connection::{Broken, Connection, News, Request, State},
+    connection::{Connection, News, Request, State},
     poller::{Poller, Ready},
     response::Answer,
-    tally::{Failure, Tally},
+    tally::Tally,
     tls::Client,
 };
 use std::{
@@ -32,8 +34,6 @@ const CONNECTS: usize = 64;
 /// quarter of a CPU, five percent at 1000 sends a second.
 const SPIN: u64 = 50 * MICROSECOND;
 const SPIN_AFTER: u64 = 4 * SPIN;
-const BACKOFF: u64 = 10 * MILLISECOND;
-const BACKOFF_MAX: u64 = 500 * MILLISECOND;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What all threads share and none changes.
@@ -309,94 +309,6 @@ impl Worker {
         };
         if let Err(broken) = connection.send(&self.setup, request) {
             self.on_broken(index, &broken, clock::now());
-        }
-    }
-
-    fn on_broken(&mut self, index: usize, broken: &Broken, now: u64) {
-        match self.connections[index].state {
-            State::Busy => {
-                let request = self.connections[index].request;
-                self.count_failure(broken.failure, request, now);
-                self.reconnect(index, now);
-            }
-            State::Free => self.reconnect(index, now),
-            State::Connecting | State::Handshaking | State::Down => {
-                self.on_unreachable(index, broken.failure, now);
-            }
-        }
-    }
-
-    /// A failed connect fails the request that waited for it, and the next try waits.
-    fn on_unreachable(&mut self, index: usize, failure: Failure, now: u64) {
-        let window = self.window;
-        let connection = &mut self.connections[index];
-        connection.backoff = (connection.backoff * 2).clamp(BACKOFF, BACKOFF_MAX);
-        connection.rest(now + connection.backoff);
-        let intended = match &mut connection.schedule {
-            None => now,
-            Some(schedule) => {
-                let intended = window.start + schedule.peek();
-                if intended > now || intended >= window.to {
-                    return;
-                }
-                schedule.advance();
-                intended
-            }
-        };
-        let measured = window.contains(intended);
-        self.tally.sends += u64::from(measured);
-        let request = Request {
-            intended,
-            sent: now,
-            measured,
-            received: 0,
-        };
-        self.count_failure(failure, request, now);
-    }
-
-    fn count_failure(&mut self, failure: Failure, request: Request, now: u64) {
-        self.failures += 1;
-        if request.measured {
-            self.tally
-                .failed(failure, now - request.intended, now - request.sent);
-        }
-    }
-
-    fn reconnect(&mut self, index: usize, now: u64) {
-        self.tally.reconnects += u64::from(self.window.contains(now));
-        if let Err(broken) = self.open(index, now) {
-            self.on_unreachable(index, broken.failure, now);
-        }
-    }
-
-    fn open(&mut self, index: usize, now: u64) -> Result<(), Broken> {
-        let socket = self.connections[index].open(&self.setup, now)?;
-        let watched = self.poller.add(socket, index as u64);
-        watched.map_err(|errno| Broken {
-            failure: Failure::Connect,
-            source: errno.into(),
-        })
-    }
-
-    /// Looks for what has taken too long, and for rests that are over.
-    fn sweep(&mut self, now: u64) {
-        self.next_sweep = now + (self.setup.timeout / 20).clamp(MILLISECOND, 50 * MILLISECOND);
-        for index in 0..self.connections.len() {
-            let connection = &self.connections[index];
-            let expired = |since| now.saturating_sub(since) > self.setup.timeout;
-            match connection.state {
-                State::Busy if expired(connection.request.sent) => {
-                    self.count_failure(Failure::Timeout, connection.request, now);
-                    self.reconnect(index, now);
-                }
-                State::Connecting | State::Handshaking if expired(connection.since) => {
-                    self.on_unreachable(index, Failure::Connect, now);
-                }
-                State::Down if now >= connection.since && now < self.window.to => {
-                    self.reconnect(index, now);
-                }
-                _ => {}
-            }
         }
     }
 

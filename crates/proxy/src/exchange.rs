@@ -56,7 +56,7 @@ impl Exchange {
             let first = head.lines.first().map_or(head.len - 2, |line| line.name.start as usize);
             slices.extend(runs(&head.lines, bytes, first, head.len));
         }
-        slices.finish(&self.request_extra, &bytes[head.len - 2..head.len + body], write)
+        slices.finish(&self.request_extra, &bytes[..head.len + body], head.len - 2, write)
     }
 
     /// Calls `write` with the answer's head as it goes downstream, and the `body` bytes that stand
@@ -75,7 +75,7 @@ impl Exchange {
             slices.push(b"HTTP/1.1");
         }
         slices.extend(runs(&head.lines, bytes, first, head.len));
-        slices.finish(&self.response_extra, &bytes[head.len - 2..head.len + body], write)
+        slices.finish(&self.response_extra, &bytes[..head.len + body], head.len - 2, write)
     }
 }
 
@@ -131,14 +131,27 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The lines we add, then `tail`: the blank line and what of the body follows it in the same
-    /// buffer. A head that goes on unchanged is one slice with its tail.
+    /// The lines we add, then the tail of `message`: from `blank`, its blank line, what of the
+    /// body has arrived. A head that goes on unchanged is one slice with its tail.
     fn finish<T>(
-        self,
+        mut self,
         extra: &'a [u8],
-        tail: &'a [u8],
+        message: &'a [u8],
+        blank: usize,
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
+        let mut tail = &message[blank..];
+        if extra.is_empty()
+            && self.copied.is_empty()
+            && let Some(last) = self.used.checked_sub(1).map(|last| self.parts[last])
+            && std::ptr::eq(last.as_ptr_range().end, tail.as_ptr())
+        {
+            tail = &message[blank - last.len()..];
+            self.used -= 1;
+            if self.used == 0 {
+                return write(&[IoSlice::new(tail)]);
+            }
+        }
         let mut slices = [IoSlice::new(&[]); SLICES + 3];
         let mut used = 0;
         let copied = (!self.copied.is_empty()).then_some(&*self.copied);

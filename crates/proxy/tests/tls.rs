@@ -475,6 +475,47 @@ fn garbage_inside_a_record_is_refused_and_harms_nobody() {
     assert_eq!(mesh.get("/bytes/1").text(), "x");
 }
 
+/// A client's first flight, as the mesh sends it.
+fn client_hello(world: &World) -> Vec<u8> {
+    let name = identity::tls::endpoint_name(world.proxy.addr());
+    let config = Arc::new(world.connector().config().clone());
+    let mut connection = rustls::ClientConnection::new(config, name).unwrap();
+    let mut hello = Vec::new();
+    connection.write_tls(&mut hello).unwrap();
+    hello
+}
+
+#[test]
+fn damaged_handshakes_harm_nobody() {
+    let world = World::permissive();
+    let mut mesh = world.connector().connect(world.proxy.addr()).unwrap();
+    let hello = client_hello(&world);
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % below as u64).unwrap()
+    };
+    for _ in 0..400 {
+        let mut flight = [&hello[..], &hello[..random(hello.len())]].concat();
+        for _ in 0..=random(4) {
+            let at = 1 + random(flight.len() - 1);
+            flight[at] = u8::try_from(random(256)).unwrap();
+        }
+        let mut client = RawClient::connect(world.proxy.addr());
+        // The proxy may have refused, and closed, before all of it was sent.
+        let _ = client.try_send(&flight[..flight.len() / 2]);
+        let _ = client.try_send(&flight[flight.len() / 2..]);
+        drop(client);
+    }
+    assert_eq!(mesh.get("/bytes/1").text(), "x");
+    world
+        .proxy
+        .metric_becomes("leno_connections_active", &[("direction", "inbound")], 1.0);
+    assert_eq!(world.app.request_count(), 1);
+}
+
 #[test]
 fn openssl_as_a_client_is_served() {
     let world = World::strict();

@@ -1,5 +1,5 @@
 //! `cargo xtask outputs`: fills the places in the documents that show what a program prints, so
-//! that nobody types help texts by hand. A place is `<!-- output: COMMAND -->` … `<!-- /output -->`.
+//! that nobody types help texts. A place is `<!-- output: COMMAND -->` … `<!-- /output -->`.
 //! Without arguments only help texts are filled; `tests/readme.rs` checks that they are fresh.
 
 use std::fs;

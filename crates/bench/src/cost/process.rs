@@ -12,6 +12,8 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::meter;
+
 /// How long a contestant may take to listen or to leave.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -46,23 +48,14 @@ impl Process {
         text.lines().last().unwrap_or("without a word").to_owned()
     }
 
-    /// Time on a core so far, all threads, in nanoseconds.
+    /// CPU time of all its threads so far, in nanoseconds.
     ///
     /// # Errors
     /// When the process is gone.
     pub(crate) fn cpu_nanos(&self) -> anyhow::Result<u64> {
-        let folder = format!("/proc/{}/task", self.child.id());
-        let mut total = 0;
-        for task in fs::read_dir(&folder).with_context(|| format!("{} has ended", self.name))? {
-            // A thread may end between the listing and the reading.
-            let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-            total += text
-                .split(' ')
-                .next()
-                .and_then(|n| n.parse::<u64>().ok())
-                .unwrap_or(0);
-        }
-        Ok(total)
+        let cpu = meter::cpu_of(self.child.id());
+        let cpu = cpu.with_context(|| format!("{} has ended", self.name))?;
+        Ok(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Proportional set size in bytes.
@@ -70,14 +63,7 @@ impl Process {
     /// # Errors
     /// When the process is gone or the kernel has no `smaps_rollup`.
     pub(crate) fn pss_bytes(&self) -> anyhow::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()))
-            .with_context(|| format!("read the memory of {}", self.name))?;
-        let line = text
-            .lines()
-            .find_map(|l| l.strip_prefix("Pss:"))
-            .context("no Pss line")?;
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kib * 1024)
+        meter::pss_of(self.child.id()).with_context(|| format!("read the memory of {}", self.name))
     }
 
     /// Waits until something listens on `addr`.

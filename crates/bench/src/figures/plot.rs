@@ -250,21 +250,21 @@ fn legend_places(lines: &[Line]) -> Vec<(usize, usize)> {
 
 fn legend_entry(out: &mut String, line: &Line, row: usize, column: usize) {
     let style = palette::style(&line.data_plane);
-    let x = 16.0 + column as f64 * 168.0;
+    let x = 14.0 + column as f64 * 168.0;
     let y = LEGEND_TOP + row as f64 * LEGEND_ROW;
     let _ = writeln!(
         out,
         "<g class=\"{}\" stroke=\"{color}\" fill=\"{color}\">\
-         <path fill=\"none\" stroke-width=\"2\"{} d=\"M{x:.1} {y:.1}h30\"/>{}</g>",
+         <path fill=\"none\" stroke-width=\"2\"{} d=\"M{x:.1} {y:.1}h26\"/>{}</g>",
         style.class,
         dash(line),
-        marker(palette::marker(line.mode), x + 15.0, y, false).trim_end(),
+        marker(palette::marker(line.mode), x + 13.0, y, false).trim_end(),
         color = style.light,
     );
     text(
         out,
         &Text {
-            x: x + 37.0,
+            x: x + 32.0,
             y: y + 4.0,
             ..Text::ink(&line.label)
         },

@@ -153,8 +153,9 @@ struct Tls {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "cert")]
     key: Option<PathBuf>,
 
-    /// Name to ask for and verify; default: the URL's host.
-    #[arg(long, value_name = "NAME")]
+    /// Name to ask for and verify, or the SPIFFE id (spiffe://…) that the server must have;
+    /// default: the URL's host.
+    #[arg(long, value_name = "NAME|ID")]
     server_name: Option<String>,
 
     /// ALPN protocols to offer, in order; default: none.

@@ -2,7 +2,7 @@
 
 use crate::world::{local, plan, run};
 use load::{ClientTls, Failure, Plan};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection, StreamOwned,
     crypto::aws_lc_rs,
@@ -32,7 +32,9 @@ impl World {
         let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let issue = |name: &str| {
             let key = KeyPair::generate().unwrap();
-            let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            let uri = format!("spiffe://test/{name}").try_into().unwrap();
+            params.subject_alt_names.push(SanType::URI(uri));
             (params.signed_by(&key, &ca).unwrap(), key)
         };
         let write = |name, text: String| std::fs::write(folder.path().join(name), text).unwrap();
@@ -83,6 +85,18 @@ fn config(
     Arc::new(builder.with_single_cert(vec![certificate], key).unwrap())
 }
 
+fn is_whole(request: &[u8]) -> bool {
+    let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&request[..end]);
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Content-Length: "));
+    let length: usize = length.map_or(0, |length| length.parse().unwrap());
+    request.len() >= end + 4 + length
+}
+
 /// Answers every request with ten bytes.
 fn serve(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind(local()).unwrap();
@@ -98,10 +112,10 @@ fn serve(config: Arc<ServerConfig>) -> SocketAddr {
 
 fn answer(config: Arc<ServerConfig>, stream: TcpStream) {
     let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
-    let (mut seen, mut buffer) = (Vec::new(), [0; 1024]);
+    let (mut seen, mut buffer) = (Vec::new(), [0; 16_384]);
     while let Ok(taken @ 1..) = stream.read(&mut buffer) {
         seen.extend_from_slice(&buffer[..taken]);
-        if seen.ends_with(b"\r\n\r\n") {
+        if is_whole(&seen) {
             seen.clear();
             let text = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
             if stream.write_all(text).is_err() {
@@ -144,7 +158,7 @@ fn https_refuses_a_stranger_unless_told_otherwise() {
 }
 
 #[test]
-fn the_name_that_is_verified_can_be_given() {
+fn the_name_or_id_that_is_verified_can_be_given() {
     let world = World::new(false);
     let roots_pem = world.path("ca.pem");
     let named = |name: &str| {
@@ -158,6 +172,8 @@ fn the_name_that_is_verified_can_be_given() {
     };
     assert!(named("other.test").is_err());
     assert_eq!(named("server.test").unwrap().requests, 100);
+    assert!(named("spiffe://test/other").is_err());
+    assert_eq!(named("spiffe://test/server.test").unwrap().requests, 100);
 }
 
 #[test]
@@ -210,4 +226,21 @@ fn half_a_client_identity_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("--key"), "{error}");
+}
+
+#[test]
+fn a_body_larger_than_any_buffer_goes_through_tls() {
+    let world = World::new(false);
+    let tls = ClientTls {
+        roots_pem: world.path("ca.pem"),
+        ..ClientTls::default()
+    };
+    let mut plan = world.plan(tls);
+    (plan.method, plan.body) = ("POST".to_owned(), vec![b'x'; 1_000_000]);
+    plan.rate = load::Rate::PerSecond(4.0);
+    let outcome = run(&plan);
+    assert_eq!(
+        (outcome.statuses.get(&200), outcome.failed()),
+        (Some(&4), 0)
+    );
 }

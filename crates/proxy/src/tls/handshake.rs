@@ -173,7 +173,7 @@ fn step<S: Side>(
     };
     inbox.discard_raw(discard);
     if step.is_err() {
-        alert(side, out);
+        alert(side, inbox, out);
     }
     Ok(step?)
 }
@@ -195,12 +195,14 @@ fn encode(
     }
 }
 
-/// After an error rustls has an alert for the peer.
-fn alert<S: Side>(side: &mut S, out: &mut Vec<u8>) {
-    let UnbufferedStatus { state, .. } = side.process(&mut []);
-    if let Ok(ConnectionState::EncodeTlsData(mut data)) = state {
+/// After an error rustls has an alert for the peer, perhaps behind a part of its flight. It
+/// remembers its place in what was received, so it must be shown the same bytes again.
+fn alert<S: Side>(side: &mut S, inbox: &mut Inbox, out: &mut Vec<u8>) {
+    while let Ok(ConnectionState::EncodeTlsData(mut data)) = side.process(inbox.raw()).state {
         // The handshake has failed already; an alert that cannot be encoded changes nothing.
-        let _ = encode(out, |buf| data.encode(buf));
+        if encode(out, |buf| data.encode(buf)).is_err() {
+            return;
+        }
     }
 }
 

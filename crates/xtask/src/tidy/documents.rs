@@ -1,5 +1,5 @@
-//! Rules for the documents: links lead somewhere, what ARCHITECTURE.md names exists, the verbs that
-//! any document tells a reader to type are there.
+//! Rules for the documents: links lead somewhere, documents that code names are there, and so is
+//! what ARCHITECTURE.md names, and the verbs that any document tells a reader to type.
 
 use std::collections::HashSet;
 
@@ -23,6 +23,25 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         check_verbs(tree, file, &markdown, &mut findings);
     }
     check_map(tree, &mut findings);
+    findings.extend(
+        tree.with_extension("rs")
+            .flat_map(|file| check_mentions(tree, file)),
+    );
+    findings
+}
+
+/// Documents that code sends its readers to are there.
+fn check_mentions(tree: &Tree, file: &File) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let comments = file.text.lines().enumerate();
+    for (index, line) in comments.filter(|(_, line)| line.trim_start().starts_with("//")) {
+        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"/.-_".contains(c));
+        let documents = words.filter(|word| word.starts_with("docs/") && word.ends_with(".md"));
+        for document in documents.filter(|document| tree.find(document).is_none()) {
+            let advice = format!("`{document}` does not exist: correct the path");
+            findings.push(Finding::new(&file.path, index + 1, advice));
+        }
+    }
     findings
 }
 
@@ -192,6 +211,13 @@ mod tests {
             &["a.md:2: `docs/b.md` has no"],
         );
         check_files(&[("docs/adr/a.md", "[b](../b.md)\n"), other], &[]);
+    }
+
+    #[test]
+    fn code_sends_readers_to_documents_that_exist() {
+        let code = ("crates/a/src/a.rs", "//! Why: see `docs/a.md`.\n");
+        check_files(&[("docs/a.md", "# A\n"), code], &[]);
+        check_files(&[code], &["a.rs:1: `docs/a.md` does not exist"]);
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl Stream for TokioStream {
 
     fn has_news(&self) -> bool {
         // No system call unless the driver has seen an edge.
-        !matches!(self.0.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        let read = self.0.try_read(&mut [0]);
+        !read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
