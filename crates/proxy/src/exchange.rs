@@ -44,19 +44,27 @@ impl Exchange {
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let head = &self.request;
+        let is_http11 = head.version == Version::Http11 && head.authority.is_none();
+        if is_http11 && is_unchanged(&head.lines, &self.request_extra) {
+            return write(&[IoSlice::new(&bytes[head.start..head.len + body])]);
+        }
         let mut slices = Slices::new();
-        if head.version == Version::Http11 && head.authority.is_none() {
+        if is_http11 {
             slices.extend(runs(&head.lines, bytes, head.start, head.len));
         } else {
             // Towards the upstream every request is HTTP/1.1 in origin form.
             slices.push(head.method_span.of(bytes));
             slices.push(b" ");
+            if !head.path.of(bytes).starts_with(b"/") && head.authority.is_some() {
+                // `http://host?query` has an empty path (RFC 9112 §3.2.1).
+                slices.push(b"/");
+            }
             slices.push(head.path.of(bytes));
             slices.push(b" HTTP/1.1\r\n");
             let first = head.lines.first().map_or(head.len - 2, |line| line.name.start as usize);
             slices.extend(runs(&head.lines, bytes, first, head.len));
         }
-        slices.finish(&self.request_extra, &bytes[..head.len + body], head.len - 2, write)
+        slices.finish(&self.request_extra, &bytes[head.len - 2..head.len + body], write)
     }
 
     /// Calls `write` with the answer's head as it goes downstream, and the `body` bytes that stand
@@ -68,6 +76,9 @@ impl Exchange {
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let head = &self.response;
+        if head.version == Version::Http11 && is_unchanged(&head.lines, &self.response_extra) {
+            return write(&[IoSlice::new(&bytes[..head.len + body])]);
+        }
         let mut slices = Slices::new();
         let mut first = 0;
         if head.version == Version::Http10 {
@@ -75,8 +86,13 @@ impl Exchange {
             slices.push(b"HTTP/1.1");
         }
         slices.extend(runs(&head.lines, bytes, first, head.len));
-        slices.finish(&self.response_extra, &bytes[..head.len + body], head.len - 2, write)
+        slices.finish(&self.response_extra, &bytes[head.len - 2..head.len + body], write)
     }
+}
+
+/// Whether a head goes on as it came: one slice, together with its body.
+fn is_unchanged(lines: &[Line], extra: &[u8]) -> bool {
+    extra.is_empty() && !lines.iter().any(|line| line.dropped)
 }
 
 /// Marks every line called `name` as dropped.
@@ -131,27 +147,13 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The lines we add, then the tail of `message`: from `blank`, its blank line, what of the
-    /// body has arrived. A head that goes on unchanged is one slice with its tail.
+    /// The lines we add, then `tail`: the blank line and what of the body has arrived behind it.
     fn finish<T>(
-        mut self,
+        self,
         extra: &'a [u8],
-        message: &'a [u8],
-        blank: usize,
+        tail: &'a [u8],
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
-        let mut tail = &message[blank..];
-        if extra.is_empty()
-            && self.copied.is_empty()
-            && let Some(last) = self.used.checked_sub(1).map(|last| self.parts[last])
-            && std::ptr::eq(last.as_ptr_range().end, tail.as_ptr())
-        {
-            tail = &message[blank - last.len()..];
-            self.used -= 1;
-            if self.used == 0 {
-                return write(&[IoSlice::new(tail)]);
-            }
-        }
         let mut slices = [IoSlice::new(&[]); SLICES + 3];
         let mut used = 0;
         let copied = (!self.copied.is_empty()).then_some(&*self.copied);

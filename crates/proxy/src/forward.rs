@@ -18,6 +18,10 @@ use std::task::Poll;
 use std::time::Duration;
 use wire::http1::{Body, BodyError, Framing, Version, runs};
 
+/// Times that a body may fill a buffer before other connections have a turn: a fast sender and a
+/// fast receiver would otherwise have the worker to themselves.
+const TURNS_MAX: u32 = 16;
+
 /// What is left of two connections after an exchange.
 pub(crate) struct Outcome {
     pub(crate) keep_down: bool,
@@ -266,6 +270,7 @@ impl Side {
 async fn pump(flow: Flow<'_>, side: Side) -> Result<()> {
     let Flow { from, inbox, body, into, unchunk, idle } = flow;
     let reactor = from.tcp.reactor();
+    let mut turns = 0;
     loop {
         while !inbox.is_empty() && !body.is_done() {
             let taken = pass(inbox, body, into, unchunk, side)?;
@@ -275,6 +280,10 @@ async fn pump(flow: Flow<'_>, side: Side) -> Result<()> {
         }
         if body.is_done() {
             return Ok(());
+        }
+        turns += 1;
+        if turns % TURNS_MAX == 0 {
+            reactor.yield_now().await;
         }
         reactor.deadline_after(idle);
         if from.fill(inbox).await.map_err(|error| side.read_failed(error))? == 0 {

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// What a sidecar offers and accepts inside mesh TLS.
-const ALPN: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
+pub(crate) const ALPN: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
 
 /// Why a configuration cannot be put to use.
 #[derive(Debug, thiserror::Error)]

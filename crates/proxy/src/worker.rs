@@ -6,7 +6,7 @@ use crate::connection;
 use crate::exchange::Exchange;
 use crate::listener::{self, Listening};
 use crate::pool::EndpointState;
-use crate::snapshot::{Endpoint, Snapshot};
+use crate::snapshot::{ALPN, Endpoint, Snapshot};
 use crate::telemetry::access_log::Sender as LogSender;
 use crate::telemetry::metrics::{Recorder, Registry, Side};
 use crate::tls::handshake::{Failure, Proven};
@@ -159,6 +159,7 @@ fn check(
     proven: &Proven,
     side: identity::tls::Side<'_>,
 ) -> Result<SpiffeId, HandshakeFailure> {
+    identity::tls::check_alpn(proven.alpn.as_deref(), ALPN)?;
     let identity = view.snapshot.identity.as_ref();
     let credentials = &identity.ok_or(HandshakeFailure::Other)?.credentials;
     if proven.resumed {

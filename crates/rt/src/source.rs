@@ -119,7 +119,9 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // Closing the descriptor (it is never duplicated) also takes it out of the epoll set.
+        // Closing the descriptor also takes it out of the epoll set, unless it was duplicated (the
+        // bell of a mailbox): then an edge may still come for a key that another source has by
+        // now, which costs that one a vain attempt.
         self.reactor.release_source(self.key);
     }
 }

@@ -8,6 +8,7 @@ pub mod tidy;
 pub mod outputs;
 
 pub mod doctor;
+pub mod soak;
 pub mod test;
 
 pub mod dist;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{dist, doctor, outputs, qemu, repository, test, tidy};
+use xtask::{dist, doctor, outputs, qemu, repository, soak, test, tidy};
 
 /// The chores of this repository.
 #[derive(Parser)]
@@ -28,6 +28,8 @@ enum Verb {
     Dist(dist::Args),
     /// Run the proxy's HTTP/1 and TLS tests against the aarch64 proxy under qemu
     Qemu(qemu::Args),
+    /// Keep one sidecar pair under changing load and watch it for lost requests and growth
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,5 +54,6 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Outputs(args) => outputs::run(&root, &args),
         Verb::Dist(args) => dist::run(&root, &args),
         Verb::Qemu(args) => qemu::run(&root, &args),
+        Verb::Soak(args) => soak::run(&root, &args),
     }
 }

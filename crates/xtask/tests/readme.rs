@@ -27,7 +27,7 @@ fn the_sidecar_pair_of_the_readme_carries_a_request() {
     };
     assert!(echo.starts_with("HTTP/1.1 200 "), "{echo}");
     assert_eq!(echo.split_once("\r\n\r\n").unwrap().1.len(), 16, "{echo}");
-    assert!(metrics.contains("requests"), "{metrics}");
+    assert!(metrics.contains("\nleno_requests_total{"), "{metrics}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -11,6 +12,7 @@ use load::{ClientTls, Phase, Rate, serve};
 
 use super::process::on_core;
 use super::subject::Subject;
+use crate::meter::{self, Machine};
 
 /// The application behind the proxies: the echo server, in a thread of ours.
 pub(crate) struct Backend {
@@ -56,6 +58,8 @@ pub(crate) struct Driven {
     pub(crate) seconds: f64,
     /// CPU time of all its processes between the two readings.
     pub(crate) cpu_nanos: u64,
+    /// CPUs that neither the contestant nor we used, on average.
+    pub(crate) others: f64,
     /// The dearest process's memory while all connections were still open.
     pub(crate) pss_bytes: u64,
     /// From the intended send time, nanoseconds.
@@ -90,6 +94,7 @@ pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Dr
         rate: outcome.achieved_rate,
         seconds: (close.at - open.at).as_secs_f64(),
         cpu_nanos: close.cpu_nanos - open.cpu_nanos,
+        others: close.others_since(&open),
         pss_bytes: close.pss_bytes,
         latency: outcome.latency,
         requests: outcome.requests,
@@ -129,7 +134,23 @@ fn plan(load: &Load) -> load::Plan {
 struct Reading {
     at: Instant,
     cpu_nanos: u64,
+    /// CPU time of this process: generator and backend.
+    own: Duration,
+    machine: Machine,
     pss_bytes: u64,
+}
+
+impl Reading {
+    fn others_since(&self, open: &Self) -> f64 {
+        let Some((idle, _)) = self.machine.shares_since(open.machine) else {
+            return 0.0;
+        };
+        let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
+        let contestant = Duration::from_nanos(self.cpu_nanos - open.cpu_nanos);
+        let ours = (contestant + self.own.saturating_sub(open.own)).as_secs_f64();
+        let seconds = (self.at - open.at).as_secs_f64();
+        ((1.0 - idle) * cpus - ours / seconds).max(0.0)
+    }
 }
 
 /// The counters at both ends of a window; only the first failure is kept.
@@ -152,6 +173,8 @@ impl Readings<'_> {
     fn read(&self, memory: bool) -> anyhow::Result<Reading> {
         let at = Instant::now();
         let cpu_nanos = self.subject.map_or(Ok(0), Subject::cpu_nanos)?;
+        let own = meter::cpu_of(std::process::id())?;
+        let machine = Machine::read()?;
         let pss_bytes = match self.subject {
             Some(subject) if memory => subject.pss_bytes()?,
             _ => 0,
@@ -159,6 +182,8 @@ impl Readings<'_> {
         Ok(Reading {
             at,
             cpu_nanos,
+            own,
+            machine,
             pss_bytes,
         })
     }

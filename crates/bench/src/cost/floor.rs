@@ -199,3 +199,72 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// A connection through a relay, and the listener behind it.
+    fn joined() -> (TcpStream, TcpListener) {
+        let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = upstream.local_addr().unwrap();
+        let (ready, address) = mpsc::channel();
+        thread::spawn(move || {
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            relay(any, to, "cubic", |bound| ready.send(bound).unwrap())
+        });
+        (
+            TcpStream::connect(address.recv().unwrap()).unwrap(),
+            upstream,
+        )
+    }
+
+    #[test]
+    fn bytes_pass_both_ways() {
+        let (mut downstream, listener) = joined();
+        downstream.write_all(b"request").unwrap();
+        let (mut upstream, _) = listener.accept().unwrap();
+        let mut received = [0; 7];
+        upstream.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"request");
+        upstream.write_all(b"answer!").unwrap();
+        downstream.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"answer!");
+    }
+
+    #[test]
+    fn more_than_a_socket_takes_arrives_whole() {
+        let (mut downstream, listener) = joined();
+        let (mut upstream, _) = listener.accept().unwrap();
+        let sent: Vec<u8> = (0..8_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+        let expected = sent.clone();
+        let writer = thread::spawn(move || upstream.write_all(&sent).map(|()| upstream));
+        let mut received = vec![0; expected.len()];
+        downstream.read_exact(&mut received).unwrap();
+        assert!(received == expected);
+        writer.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn an_end_on_one_side_ends_the_other() {
+        let (downstream, listener) = joined();
+        let (mut upstream, _) = listener.accept().unwrap();
+        downstream.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(upstream.read(&mut [0; 1]).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_came_with_the_end_is_passed_on() {
+        let (mut downstream, listener) = joined();
+        let (mut upstream, _) = listener.accept().unwrap();
+        upstream.write_all(b"last words").unwrap();
+        drop(upstream);
+        let mut received = Vec::new();
+        downstream.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"last words");
+    }
+}

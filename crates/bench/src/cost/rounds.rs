@@ -169,6 +169,7 @@ fn window(
         cpu_micros: driven.cpu_nanos as f64 / 1e3 / requests,
         rate: driven.rate,
         busy: driven.cpu_nanos as f64 / 1e9 / driven.seconds,
+        others: driven.others,
     };
     Ok((window, driven.pss_bytes))
 }

@@ -5,6 +5,8 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use super::interval::Interval;
 use super::outcome::{Outcome, Row};
 
+/// CPUs in use by others from which on figures are not to be trusted.
+const DISTURBED_FROM: f64 = 0.15;
 const MEBIBYTE: f64 = 1_048_576.0;
 
 /// All that was found, as text.
@@ -141,24 +143,44 @@ fn memories(outcome: &Outcome) -> String {
 fn ratios(outcome: &Outcome) -> String {
     let mut table = table(&[
         "topology",
-        "what",
         "ratio",
+        "median",
         "interval",
         "confidence",
         "rounds",
+        "must be ≤",
+        "verdict",
     ]);
     for ratio in &outcome.ratios {
         let interval = ratio.interval;
+        let (contestant, against) = (ratio.contestant.name(), ratio.against.name());
         table.add_row([
             ratio.topology.name().to_owned(),
-            ratio.name.clone(),
+            format!("{contestant} / {against}, {}", ratio.figure.name()),
             format!("{:.3}", interval.median),
             range(interval, 3),
             format!("{:.1} %", interval.confidence * 100.0),
             interval.count.to_string(),
+            ratio.limit.map_or_else(dash, |limit| format!("{limit:.2}")),
+            ratio
+                .verdict
+                .map_or_else(dash, |verdict| verdict.name().to_owned()),
         ]);
     }
     table.trim_fmt()
+}
+
+/// Whether other programs took CPU while we measured.
+fn disturbance(outcome: &Outcome) -> Option<String> {
+    let windows = outcome.rows.iter().flat_map(|row| &row.windows);
+    let others = Interval::of(&windows.map(|window| window.others).collect::<Vec<_>>())?;
+    (others.median > DISTURBED_FROM).then(|| {
+        format!(
+            "disturbed: other programs used {:.1} CPUs in the middle window, and on a shared core \
+             requests come in larger batches; repeat this on a quiet machine",
+            others.median
+        )
+    })
 }
 
 fn median(interval: Option<Interval>, decimals: usize) -> String {

@@ -44,6 +44,8 @@ pub(crate) struct Proven {
     /// The peer's chain, leaf first; verified (when resumed: at the time of the first handshake).
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) resumed: bool,
+    /// The protocol that both agreed on.
+    pub(crate) alpn: Option<Vec<u8>>,
 }
 
 /// The two sides of rustls' connection, seen alike.
@@ -133,9 +135,10 @@ async fn run<S: Side>(
     let chain = side.state().peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|cert| cert.clone().into_owned()).collect();
     let resumed = side.state().handshake_kind() == Some(HandshakeKind::Resumed);
+    let alpn = side.state().alpn_protocol().map(<[u8]>::to_vec);
     let (secrets, keys) = side.finish()?;
     stream.tls = Some(Box::new(Tls::new(secrets, keys)?));
-    Ok(Proven { chain, resumed })
+    Ok(Proven { chain, resumed, alpn })
 }
 
 enum Step {
