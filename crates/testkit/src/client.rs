@@ -90,6 +90,42 @@ impl<S: Read + Write> Client<S> {
         self.stream.flush()
     }
 
+    /// Sends bytes in pieces of at most `size`, each a segment of its own where the kernel keeps up.
+    ///
+    /// # Panics
+    /// If the connection is gone.
+    #[track_caller]
+    pub fn send_in_pieces(&mut self, size: usize, bytes: impl AsRef<[u8]>) {
+        bytes
+            .as_ref()
+            .chunks(size)
+            .for_each(|piece| self.send(piece));
+    }
+
+    /// Sends a request to which a response comes (but for HEAD), and reads that.
+    ///
+    /// # Panics
+    /// If no response comes.
+    #[track_caller]
+    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> Message {
+        self.send(request);
+        self.response()
+    }
+
+    /// Reads exactly as much as `expected` has, and compares.
+    ///
+    /// # Panics
+    /// If something else comes.
+    #[track_caller]
+    pub fn expect(&mut self, expected: impl AsRef<[u8]>) {
+        let expected = expected.as_ref();
+        let read = self.inbox.read_exact(&mut self.stream, expected.len());
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let read =
+            read.unwrap_or_else(|error| panic!("{error} after {:?}", text(&self.inbox.take_all())));
+        assert_eq!(text(&read), text(expected));
+    }
+
     /// Reads one response to a GET (or anything but HEAD).
     ///
     /// # Panics

@@ -19,8 +19,12 @@ pub struct Sidecar {
     expected: Vec<SpiffeId>,
     allow: Vec<SpiffeId>,
     workers: usize,
+    address: String,
     top: String,
+    listener: String,
     route: String,
+    routes: String,
+    clusters: String,
 }
 
 impl Sidecar {
@@ -51,8 +55,12 @@ impl Sidecar {
             expected: Vec::new(),
             allow: Vec::new(),
             workers: 1,
+            address: "127.0.0.1:0".to_owned(),
             top: String::new(),
+            listener: String::new(),
             route: String::new(),
+            routes: String::new(),
+            clusters: String::new(),
         }
     }
 
@@ -94,6 +102,13 @@ impl Sidecar {
         self
     }
 
+    /// Listens there instead of on 127.0.0.1, as on `[::1]:0`.
+    #[must_use]
+    pub fn listen(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.address);
+        self
+    }
+
     /// Lines at the top level, as in `limits: {headBytes: 1024}`.
     #[must_use]
     pub fn with(mut self, yaml: &str) -> Self {
@@ -101,7 +116,34 @@ impl Sidecar {
         self
     }
 
-    /// Lines of the one route, as in `filters: [{removeRequestHeader: {name: x}}]`.
+    /// Lines of the listener, as in `requestId: true`.
+    #[must_use]
+    pub fn listener(mut self, yaml: &str) -> Self {
+        let _ = writeln!(self.listener, "  {yaml}");
+        self
+    }
+
+    /// A further route, as in `{hosts: [a], cluster: other}`.
+    #[must_use]
+    pub fn further_route(mut self, yaml: &str) -> Self {
+        let _ = writeln!(self.routes, "  - {yaml}");
+        self
+    }
+
+    /// A further cluster, of plaintext endpoints.
+    #[must_use]
+    pub fn further_cluster(mut self, name: &str, endpoints: &[SocketAddr]) -> Self {
+        let one = |address: &SocketAddr| format!("{{address: \"{address}\"}}");
+        let endpoints: Vec<_> = endpoints.iter().map(one).collect();
+        let endpoints = endpoints.join(", ");
+        let _ = writeln!(
+            self.clusters,
+            "- {{name: {name}, endpoints: [{endpoints}]}}"
+        );
+        self
+    }
+
+    /// Lines of the first route, as in `filters: [{removeRequestHeader: {name: x}}]`.
     #[must_use]
     pub fn route(mut self, yaml: &str) -> Self {
         let _ = writeln!(self.route, "    {yaml}");
@@ -116,11 +158,16 @@ impl Sidecar {
             direction,
             tls,
             workers,
+            address,
             top,
+            listener,
             route,
+            routes,
+            clusters,
             ..
         } = self;
         let (identity, endpoints) = (self.identity_yaml(), self.endpoints_yaml());
+        let none = if endpoints.is_empty() { " []" } else { "" };
         let allow = match self.allow.as_slice() {
             [] => String::new(),
             ids => format!("    allow: [{}]\n", list(ids)),
@@ -128,9 +175,9 @@ impl Sidecar {
         format!(
             "workload: {{name: {name}, namespace: default, serviceAccount: {name}}}\n\
              workers: {workers}\nadmin: 127.0.0.1:0\nmetrics: 127.0.0.1:0\n{identity}{top}\
-             listeners:\n- name: main\n  direction: {direction}\n  address: 127.0.0.1:0\n  \
-             tls: {tls}\n  routes:\n  - cluster: main\n{allow}{route}\
-             clusters:\n- name: main\n  endpoints:\n{endpoints}"
+             listeners:\n- name: main\n  direction: {direction}\n  address: \"{address}\"\n  \
+             tls: {tls}\n{listener}  routes:\n  - cluster: main\n{allow}{route}{routes}\
+             clusters:\n{clusters}- name: main\n  endpoints:{none}\n{endpoints}"
         )
     }
 

@@ -32,13 +32,24 @@ pub mod proxy;
 /// Prometheus text, as far as tests need it.
 pub mod metrics;
 
+/// Requests without end.
+pub mod traffic;
+
+/// Addresses where nobody answers.
+pub mod dead;
+
+/// How many descriptors a process may have.
+pub mod descriptors;
+
 pub use ca::{TestCa, TestIdentity};
 pub use client::{Client, MeshConnector, RawClient, TlsClient};
 pub use config::Sidecar;
+pub use dead::DeadPort;
 pub use echo::EchoServer;
 pub use http::Message;
 pub use proxy::ProxyProcess;
 pub use script::{ScriptedUpstream, Step};
+pub use traffic::Traffic;
 pub use wait::{DEADLINE, eventually, until};
 
 /// An address on which nobody listens: it was bound a moment ago, and given back.

@@ -26,6 +26,8 @@ pub enum Step {
     ReadEnd,
     /// Sends bytes as they are.
     Send(Vec<u8>),
+    /// Sends bytes in pieces of at most so many.
+    SendInPieces(usize, Vec<u8>),
     /// Says that nothing more will be sent.
     HalfClose,
     /// Resets the connection; ends the script.
@@ -177,6 +179,10 @@ fn perform(step: &Step, inbox: &mut Inbox, stream: &mut Recorder<'_>) -> io::Res
             _ => Ok(()),
         },
         Step::Send(bytes) => stream.stream.write_all(bytes),
+        Step::SendInPieces(size, bytes) => {
+            let mut pieces = bytes.chunks(*size);
+            pieces.try_for_each(|piece| stream.stream.write_all(piece))
+        }
         Step::HalfClose => stream.stream.socket().shutdown(Shutdown::Write),
         Step::Reset => {
             reset(stream.stream.socket());

@@ -129,13 +129,14 @@ impl Patient {
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
+            // Asked first: a busy peer must not keep a server that is to end.
+            if self.stop.load(Ordering::SeqCst) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
             match self.stream.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,
-            }
-            if self.stop.load(Ordering::SeqCst) {
-                return Err(io::ErrorKind::ConnectionAborted.into());
             }
             if self
                 .deadline

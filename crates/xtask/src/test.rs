@@ -1,10 +1,13 @@
 //! `cargo xtask test`: every check and test, one step after the other, and a summary with what was
 //! skipped. A failed step does not hide the next ones.
 
+mod harness;
+
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::{command, doctor, qemu, tidy};
 
@@ -15,22 +18,19 @@ pub struct Args {
     steps: Vec<String>,
 }
 
-/// How a step ended, unless it failed.
-enum Outcome {
-    Passed,
-    Skipped(&'static str),
-}
+/// What a step left out, unless it failed.
+type Skipped = Vec<String>;
 
 struct Step {
     name: &'static str,
-    run: fn(&Path) -> Result<Outcome>,
+    run: fn(&Path) -> Result<Skipped>,
 }
 
 /// In the order from cheap to dear: a stray blank should not cost a quarter of an hour.
 const STEPS: &[Step] = &[
     Step {
         name: "tidy",
-        run: |root| tidy::run(root).map(|()| Outcome::Passed),
+        run: |root| tidy::run(root).map(|()| Vec::new()),
     },
     Step {
         name: "format",
@@ -46,7 +46,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "test",
-        run: |root| cargo(root, "test --workspace --locked --no-fail-fast"),
+        run: tests,
     },
     Step {
         name: "aarch64",
@@ -56,29 +56,29 @@ const STEPS: &[Step] = &[
 
 /// Runs the steps; an error names those that failed.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
+    let is_wanted =
+        |step: &&Step| args.steps.is_empty() || args.steps.iter().any(|s| s == step.name);
     doctor::print();
-    let mut summary = Vec::new();
+    let mut summary = String::from("\nsummary\n");
     let mut failed = Vec::new();
-    let is_wanted = |name: &str| args.steps.is_empty() || args.steps.iter().any(|s| s == name);
-    for step in STEPS.iter().filter(|step| is_wanted(step.name)) {
+    for step in STEPS.iter().filter(is_wanted) {
         println!("\n== {}", step.name);
         let begun = Instant::now();
-        let outcome = match (step.run)(root) {
-            Ok(Outcome::Passed) => "passed".to_owned(),
-            Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
+        let result = (step.run)(root);
+        let ended = if result.is_ok() { "passed" } else { "FAILED" };
+        let seconds = begun.elapsed().as_secs();
+        summary.push_str(&format!("  {:8} {seconds:4} s  {ended}\n", step.name));
+        match result {
+            Ok(skipped) => skipped.iter().for_each(|what| {
+                summary.push_str(&format!("{:19}skipped: {what}\n", ""));
+            }),
             Err(error) => {
                 eprintln!("{error:#}");
                 failed.push(step.name);
-                "FAILED".to_owned()
             }
-        };
-        summary.push(format!(
-            "  {:8} {:4} s  {outcome}",
-            step.name,
-            begun.elapsed().as_secs()
-        ));
+        }
     }
-    println!("\nsummary:\n{}", summary.join("\n"));
+    println!("{}", summary.trim_end());
     if failed.is_empty() {
         Ok(())
     } else {
@@ -86,19 +86,13 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     }
 }
 
-fn cargo(root: &Path, words: &str) -> Result<Outcome> {
-    let mut cargo = command::cargo(root);
-    cargo.args(words.split_whitespace());
-    if doctor::is_root() {
-        // With root there is no excuse: a privileged test that skips itself fails instead.
-        cargo.env("LENO_REQUIRE_PRIVILEGED", "1");
-    }
-    command::run(&mut cargo).map(|()| Outcome::Passed)
+fn cargo(root: &Path, words: &str) -> Result<Skipped> {
+    command::run(command::cargo(root).args(words.split_whitespace())).map(|()| Vec::new())
 }
 
 /// Twice: tests may unwrap and have clocks, and clippy does not take the functions beside them for
 /// tests.
-fn lint(root: &Path) -> Result<Outcome> {
+fn lint(root: &Path) -> Result<Skipped> {
     cargo(
         root,
         "clippy --workspace --lib --bins --locked -- -D warnings",
@@ -108,11 +102,45 @@ fn lint(root: &Path) -> Result<Outcome> {
     cargo(root, &format!("{tests} -- -D warnings {allowed}"))
 }
 
-fn aarch64(root: &Path) -> Result<Outcome> {
-    if !qemu::is_possible() {
-        return Ok(Outcome::Skipped(
-            "qemu or the cross compiler is missing, see above",
-        ));
+/// Unit, behaviour and documentation tests, the fuzz targets' seeds among them.
+fn tests(root: &Path) -> Result<Skipped> {
+    let mut cargo = command::cargo(root);
+    cargo.args([
+        "test",
+        "--workspace",
+        "--locked",
+        "--no-fail-fast",
+        "--",
+        "--show-output",
+    ]);
+    if doctor::is_root() {
+        // With root there is no excuse: a privileged test that skips itself fails instead.
+        cargo.env("LENO_REQUIRE_PRIVILEGED", "1");
     }
-    qemu::run_suites(root, "dev", &qemu::suites(root)?).map(|()| Outcome::Passed)
+    watch(&mut cargo)
+}
+
+fn aarch64(root: &Path) -> Result<Skipped> {
+    if !qemu::is_possible() {
+        return Ok(vec![
+            "qemu or the cross compiler is missing, see the list at the start".into(),
+        ]);
+    }
+    qemu::run_suites(root, "dev", &qemu::suites(root)?).map(|()| Vec::new())
+}
+
+/// Runs tests and passes on what they print, but for the output of those that passed: of that only
+/// what they say to have skipped is kept.
+fn watch(command: &mut Command) -> Result<Skipped> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start cargo")?;
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let skipped = harness::pass_on(stdout, std::io::stdout())?;
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("tests failed ({status})");
+    }
+    Ok(skipped)
 }

@@ -14,6 +14,9 @@ use super::process::on_core;
 use super::subject::Subject;
 use crate::meter::{self, Machine};
 
+/// Long enough for a contestant under callgrind to shake hands with everybody.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The application behind the proxies: the echo server, in a thread of ours.
 pub(crate) struct Backend {
     server: serve::Server,
@@ -64,7 +67,8 @@ pub(crate) struct Driven {
     pub(crate) pss_bytes: u64,
     /// From the intended send time, nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    pub(crate) requests: u64,
+    /// Answers since the first request, warm-up included.
+    pub(crate) answers: u64,
 }
 
 /// Puts `load` on `subject`, or on a target without a proxy.
@@ -72,6 +76,7 @@ pub(crate) struct Driven {
 /// # Errors
 /// When a request failed, or a counter could not be read: such a window is no measurement.
 pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Driven> {
+    let mut answers = 0;
     let mut readings = Readings {
         subject,
         open: None,
@@ -79,7 +84,10 @@ pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Dr
     };
     let plan = plan(load);
     let outcome = on_core(load.core, || {
-        load::run(&plan, &mut |progress| readings.take(progress.phase))
+        load::run(&plan, &mut |progress| {
+            answers = progress.answers;
+            readings.take(progress.phase);
+        })
     })??;
     let failed: u64 = outcome.failures.values().sum();
     let wrong = outcome.requests - failed - outcome.statuses.get(&200).copied().unwrap_or(0);
@@ -97,7 +105,7 @@ pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Dr
         others: close.others_since(&open),
         pss_bytes: close.pss_bytes,
         latency: outcome.latency,
-        requests: outcome.requests,
+        answers,
     })
 }
 
@@ -120,7 +128,7 @@ fn plan(load: &Load) -> load::Plan {
         rate: load.rate.map_or(Rate::Max, Rate::PerSecond),
         duration: load.window,
         warm_up: load.warm_up,
-        timeout: Duration::from_secs(10),
+        timeout: TIMEOUT,
         tls: load.tls.clone(),
         cpus: load.core.into_iter().collect(),
         ..load::Plan::new(format!(

@@ -14,8 +14,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::meter;
 
-/// How long a contestant may take to listen or to leave.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a contestant may take to listen or to leave; under callgrind all takes long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A child process, ended when dropped.
 pub(crate) struct Process {

@@ -21,6 +21,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
     if !outcome.ratios.is_empty() {
         parts.push(ratios(outcome));
     }
+    parts.extend(disturbance(outcome));
     let missing = outcome
         .missing
         .iter()

@@ -1,0 +1,233 @@
+//! What a client sees when its upstream fails: a 502 before the answer, a cut after.
+
+use crate::world::{World, scripted};
+use testkit::client::End;
+use testkit::{ScriptedUpstream, Step};
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\n";
+
+/// An upstream that sends this after a request and then ends like that.
+fn breaking(answer: impl AsRef<[u8]>, end: &[Step]) -> World<ScriptedUpstream> {
+    scripted(vec![
+        [&[Step::ReadRequest, Step::send(answer)], end].concat(),
+    ])
+}
+
+#[test]
+fn upstream_that_ends_before_its_answer_is_a_502() {
+    for (answer, end) in [
+        ("", &[][..]),
+        ("", &[Step::Reset]),
+        ("HTTP/1.1 200 OK\r\ncontent-le", &[]),
+        ("HTTP/1.1 200 OK\r\ncontent-le", &[Step::Reset]),
+        ("HTTP/1.1 100 Continue\r\n\r\n", &[]),
+    ] {
+        let world = breaking(answer, end);
+        let mut client = world.client();
+        client.send(GET);
+        let mut received = client.response();
+        if received.status() == 100 {
+            received = client.response();
+        }
+        assert_eq!(
+            (received.status(), received.header("connection")),
+            (502, None),
+            "{answer}"
+        );
+        assert_eq!(
+            client.get("/").status(),
+            if answer.contains("100") { 100 } else { 502 }
+        );
+        world
+            .proxy
+            .metric_becomes("leno_requests_total", &[("status_class", "5xx")], 1.0);
+    }
+}
+
+/// The upstream ends amid its body: the client has exactly what came, and knows that it is a part.
+#[track_caller]
+fn check_cut(answer: &str, passed: &str, end: &[Step]) {
+    let world = breaking(format!("{OK}{answer}"), end);
+    let mut client = world.client();
+    client.send(GET);
+    client.expect(format!("{OK}{passed}"));
+    assert_eq!(client.read_to_end(), (vec![], End::Reset), "{answer}");
+    world.flagged("UC", 1.0);
+}
+
+#[test]
+fn upstream_that_ends_amid_a_counted_body_cuts_the_client() {
+    let part = "content-length: 10\r\n\r\nhello";
+    check_cut(part, part, &[]);
+}
+
+#[test]
+fn upstream_that_ends_amid_chunks_never_becomes_a_last_chunk() {
+    for part in [
+        "5\r\nhello\r\n",
+        "5\r\nhel",
+        "5\r\nhello\r\n0\r\n",
+        "5\r\nhello\r\n0\r\nx: y\r\n",
+    ] {
+        let answer = format!("transfer-encoding: chunked\r\n\r\n{part}");
+        check_cut(&answer, &answer, &[]);
+    }
+}
+
+/// As a proxy may lose bytes that were there before a reset, only the end is looked at.
+#[test]
+fn reset_amid_a_body_is_a_reset_for_the_client() {
+    for part in [
+        "content-length: 10\r\n\r\nhello",
+        "transfer-encoding: chunked\r\n\r\n5\r\nhel",
+    ] {
+        let steps = [
+            Step::send(format!("{OK}{part}")),
+            Step::ReadUntil(b"go".to_vec()),
+            Step::Reset,
+        ];
+        let world = scripted(vec![[vec![Step::ReadHead], steps.to_vec()].concat()]);
+        let mut client = world.client();
+        client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n");
+        client.expect(format!("{OK}{part}"));
+        client.send("go");
+        assert_eq!(client.read_to_end(), (vec![], End::Reset));
+        world.flagged("UC", 1.0);
+    }
+}
+
+#[test]
+fn reset_of_a_close_delimited_answer_is_not_its_end() {
+    let steps = [
+        Step::send(format!("{OK}\r\nhello")),
+        Step::ReadUntil(b"go".to_vec()),
+        Step::Reset,
+    ];
+    let world = scripted(vec![[vec![Step::ReadHead], steps.to_vec()].concat()]);
+    let mut client = world.client();
+    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n");
+    client.expect(format!("{OK}connection: close\r\n\r\nhello"));
+    client.send("go");
+    assert_eq!(client.read_to_end(), (vec![], End::Reset));
+    world.flagged("UC", 1.0);
+}
+
+#[test]
+fn answer_that_breaks_the_protocol_is_a_502() {
+    let lines = |lines: &str| format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\nhello");
+    for answer in [
+        "garbage\r\n\r\n".to_owned(),
+        "\0\0\0\0\0\0\0\0".to_owned(),
+        "HTTP/2.0 200 OK\r\n\r\n".to_owned(),
+        "HTTP/1.1 20 OK\r\n\r\n".to_owned(),
+        "HTTP/1.1 200 OK\ncontent-length: 0\n\n".to_owned(),
+        "SSH-2.0-OpenSSH_9.2\r\n".to_owned(),
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: a\r\nconnection: upgrade\r\n\r\n".to_owned(),
+        lines("content-length: 5\r\ncontent-length: 6"),
+        lines("content-length: 5\r\ntransfer-encoding: chunked"),
+        lines("content-length: -5"),
+        lines("transfer-encoding: gzip, chunked"),
+        lines("a: b\r\n folded: c\r\ncontent-length: 5"),
+        lines("a : b\r\ncontent-length: 5"),
+        lines("a: \0\r\ncontent-length: 5"),
+        lines(&"x: y\r\n".repeat(201)),
+        lines(&format!("x: {}", "y".repeat(70_000))),
+    ] {
+        let world = breaking(&answer, &[Step::ReadEnd]);
+        let mut client = world.client();
+        let received = client.ask(GET);
+        assert_eq!(
+            (received.status(), received.header("connection")),
+            (502, None),
+            "{answer:.99}"
+        );
+        world.upstream.finished(0);
+        world.flagged("UPE", 1.0);
+    }
+}
+
+#[test]
+fn broken_chunks_of_an_answer_cut_the_client() {
+    let head = format!("{OK}transfer-encoding: chunked\r\n\r\n");
+    for chunks in [
+        "x\r\n",
+        "5\r\nhelloX",
+        "-1\r\n\r\n",
+        "5\nhello\r\n",
+        "0\r\ncontent-length: 1\r\n\r\n",
+    ] {
+        let steps = [
+            Step::send(&head),
+            Step::ReadUntil(b"go".to_vec()),
+            Step::send(chunks),
+        ];
+        let world = scripted(vec![
+            [vec![Step::ReadHead], steps.to_vec(), vec![Step::ReadEnd]].concat(),
+        ]);
+        let mut client = world.client();
+        client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n");
+        client.expect(&head);
+        client.send("go");
+        let (rest, end) = client.read_to_end();
+        assert!(
+            !rest.ends_with(b"0\r\n\r\n") && end == End::Reset,
+            "{chunks} {rest:?} {end:?}"
+        );
+        world.flagged("UPE", 1.0);
+    }
+}
+
+#[test]
+fn failed_upload_does_not_lose_step_with_what_follows() {
+    // The second request's body looks like a request. Whatever is answered, it must not be one.
+    let evil = "GET /evil HTTP/1.1\r\nhost: a\r\n\r\n";
+    let first = "POST /first HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n";
+    let world = scripted(vec![
+        vec![Step::ReadHead, Step::ReadBytes(4)],
+        vec![
+            Step::ReadRequest,
+            Step::answer("second"),
+            Step::ReadRequest,
+            Step::answer("third"),
+        ],
+    ]);
+    let mut client = world.client();
+    client.send(first);
+    testkit::until("its head is there", || {
+        world.upstream.received_text(0) == first
+    });
+    let padding = "x".repeat(first.len() + 4 - "POST /second HTTP/1.1\r\nhost: a\r\nx: \r\n".len());
+    let second = format!("POST /second HTTP/1.1\r\nhost: a\r\nx: {padding}\r\n");
+    client.send(format!(
+        "body{second}{evil}content-length: {}\r\n\r\n{evil}",
+        evil.len()
+    ));
+    assert_eq!(client.response().status(), 502);
+    client.read_to_end();
+    assert_eq!(world.upstream.received_text(1), "");
+}
+
+#[test]
+fn upstream_that_fails_does_not_disturb_others() {
+    let world = scripted(vec![
+        vec![
+            Step::ReadRequest,
+            Step::send(format!("{OK}content-length: 5\r\n\r\nhe")),
+            Step::Stall,
+        ],
+        vec![Step::ReadRequest, Step::Reset],
+        vec![
+            Step::ReadRequest,
+            Step::answer("good"),
+            Step::ReadRequest,
+            Step::answer("again"),
+        ],
+    ]);
+    let mut waiting = world.client();
+    waiting.send(GET);
+    waiting.expect(format!("{OK}content-length: 5\r\n\r\nhe"));
+    assert_eq!(world.client().get("/").status(), 502);
+    assert_eq!(world.client().get("/").text(), "good");
+    assert_eq!(world.client().get("/").text(), "again");
+}
