@@ -1,4 +1,5 @@
-//! `leno bench cost`: CPU per request, rate, memory and start-up of Leno against the floor and others.
+//! `leno bench cost`: CPU per request, rate, memory and start-up of Leno against the floor and
+//! others.
 //! Called by the command; starts every process itself, on loopback only, and ends each of them.
 
 pub mod contestant;

@@ -2,6 +2,7 @@
 //! `main`; what happens to a configuration after the start is in [`crate::reload`].
 
 use crate::config;
+use crate::heap::Trimmer;
 use crate::log;
 use crate::options::Options;
 use crate::reload::Live;
@@ -46,8 +47,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     live.listen(sockets);
     let threads = start_workers(mailboxes, &live, &registry, access_log.as_ref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(quiet(&mut live, &registry, bound))?;
-    drain(&seats, threads, config.limits.drain_timeout);
+    runtime.block_on(async {
+        quiet(&mut live, &registry, bound).await?;
+        let limit = live.snapshot().config.limits.drain_timeout;
+        drain(&seats, threads, limit).await;
+        anyhow::Ok(())
+    })?;
     if let Some(log) = access_log {
         log.close(DRAIN_SLACK);
     }
@@ -122,6 +127,7 @@ async fn quiet(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut look = tokio::time::interval(LOOK_PERIOD);
+    let mut trimmer = Trimmer::default();
     let mut sweep = tokio::time::interval(SWEEP_PERIOD);
     #[expect(clippy::disallowed_methods, reason = "the quiet thread's own clock")]
     let started = Instant::now();
@@ -133,7 +139,12 @@ async fn quiet(
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hang_up.recv() => reload(live, registry),
-            _ = look.tick() => if live.has_changed() { reload(live, registry) },
+            _ = look.tick() => {
+                trimmer.look(live.connections());
+                if live.has_changed() {
+                    reload(live, registry);
+                }
+            }
             _ = sweep.tick() => {
                 let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 registry.sweep(SLOT_IDLE, now_ms);
@@ -196,14 +207,16 @@ fn announce(surfaces: &Surfaces, bound: Vec<(String, SocketAddr)>) {
     println!("{line}");
 }
 
-fn drain(seats: &[Seat], threads: Vec<JoinHandle<()>>, limit: Duration) {
+/// Waits for the workers on the quiet thread, which goes on to answer for the admin pages.
+async fn drain(seats: &[Seat], threads: Vec<JoinHandle<()>>, limit: Duration) {
     for seat in seats {
         seat.sender.send(Message::Drain);
     }
-    #[expect(clippy::disallowed_methods, reason = "the process ends here")]
-    let deadline = Instant::now() + limit + DRAIN_SLACK;
-    #[expect(clippy::disallowed_methods, reason = "the process ends here")]
-    while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(5));
-    }
+    let drained = async {
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    // What takes longer ends with the process.
+    tokio::time::timeout(limit + DRAIN_SLACK, drained).await.ok();
 }

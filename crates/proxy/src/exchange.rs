@@ -16,6 +16,8 @@ pub(crate) struct Exchange {
     pub(crate) request_extra: Vec<u8>,
     /// Lines added to the answer's head.
     pub(crate) response_extra: Vec<u8>,
+    /// The request no longer stands at the front of its inbox: what does is something else.
+    pub(crate) gone: bool,
 }
 
 impl Exchange {
@@ -23,6 +25,7 @@ impl Exchange {
     pub(crate) fn clear(&mut self) {
         self.request_extra.clear();
         self.response_extra.clear();
+        self.gone = false;
     }
 
     pub(crate) fn drop_request_line(&mut self, bytes: &[u8], name: &str) {

@@ -79,6 +79,7 @@ pub(crate) async fn exchange(
         return Ok(outcome);
     }
     down.inbox.consume(head + sent);
+    exchange.gone = true;
     let flow = Flow {
         from: &down.stream,
         inbox: &mut down.inbox,

@@ -115,6 +115,7 @@ pub(crate) async fn answer(
 ) -> bool {
     let whole = match error.flag {
         Flag::DownstreamProtocol | Flag::DownstreamTimeout => None,
+        _ if exchange.gone => None,
         _ => whole_request(down, exchange),
     };
     let stay = whole.is_some() && exchange.request.keep_alive && !down.worker.is_draining();

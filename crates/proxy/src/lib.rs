@@ -43,3 +43,4 @@ pub mod telemetry;
 
 // around
 pub mod admin;
+mod heap;

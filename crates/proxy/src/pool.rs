@@ -6,6 +6,7 @@ use crate::buffer::Inbox;
 use crate::error::{Error, Flag, Result};
 use crate::snapshot::{Endpoint, Mtls};
 use crate::stream::Stream;
+use crate::telemetry::metrics::ConnectionCounters;
 use crate::tls::handshake;
 use crate::worker::Worker;
 use identity::tls::Side;
@@ -31,7 +32,25 @@ pub(crate) struct EndpointState {
 
 struct Idle {
     stream: Stream,
+    open: Open,
     since_ms: u64,
+}
+
+/// Counts a connection as open while it lives, whatever ends it: its pool may go with a reload.
+struct Open(Arc<ConnectionCounters>);
+
+impl Open {
+    fn count(worker: &Worker) -> Self {
+        let counters = worker.recorder.connections();
+        counters.upstream_opened();
+        Self(Arc::clone(counters))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.upstream_closed();
+    }
 }
 
 impl Candidate for Rc<EndpointState> {
@@ -49,6 +68,7 @@ pub(crate) struct Upstream {
     pub(crate) stream: Stream,
     /// It has carried a request before.
     pub(crate) reused: bool,
+    open: Open,
     state: Rc<EndpointState>,
 }
 
@@ -78,12 +98,12 @@ impl EndpointState {
         self.idle.borrow().len() < worker.view().snapshot.config.limits.pool_connections
     }
 
-    fn take_idle(&self) -> Option<Stream> {
+    fn take_idle(&self) -> Option<(Stream, Open)> {
         loop {
             let idle = self.idle.borrow_mut().pop()?;
             // Whatever arrived on an idle connection (its end, mostly) makes it unusable.
             if !idle.stream.tcp.has_news() {
-                return Some(idle.stream);
+                return Some((idle.stream, idle.open));
             }
         }
     }
@@ -96,37 +116,36 @@ pub(crate) async fn checkout(
     fresh: bool,
 ) -> Result<Upstream> {
     let idle = if fresh { None } else { state.take_idle() };
-    let (stream, reused) = match idle {
-        Some(stream) => (stream, true),
+    let reused = idle.is_some();
+    let (stream, open) = match idle {
+        Some(idle) => idle,
         // Boxed: rare, and a handshake is large.
-        None => (Box::pin(connect(worker, state)).await?, false),
+        None => Box::pin(connect(worker, state)).await?,
     };
     state.active.set(state.active.get() + 1);
-    Ok(Upstream { stream, reused, state: Rc::clone(state) })
+    Ok(Upstream { stream, reused, open, state: Rc::clone(state) })
 }
 
 impl Upstream {
     /// The request is over; the connection may `stay` for the next one, if there is room.
     pub(crate) fn checkin(self, worker: &Worker, stay: bool) {
-        let Self { stream, state, .. } = self;
+        let Self { stream, open, state, .. } = self;
         state.active.set(state.active.get() - 1);
         if stay && !worker.is_draining() && !stream.tcp.has_news() && state.has_room(worker) {
             worker.watch_idle(&stream.tcp);
             let since_ms = worker.reactor.now_ms();
-            state.idle.borrow_mut().push(Idle { stream, since_ms });
-        } else {
-            worker.recorder.connections().upstream_closed();
+            state.idle.borrow_mut().push(Idle { stream, open, since_ms });
         }
     }
 }
 
 /// Connects and, where the endpoint wants it, shakes hands. A failure takes the endpoint out of
 /// use until a probe succeeds.
-async fn connect(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Result<Stream> {
+async fn connect(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Result<(Stream, Open)> {
     match attempt(worker, &state.endpoint).await {
-        Ok(stream) => {
+        Ok(connected) => {
             state.healthy.set(true);
-            Ok(stream)
+            Ok(connected)
         }
         Err(error) => {
             worker.recorder.connections().upstream_failed();
@@ -138,7 +157,7 @@ async fn connect(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Result<Strea
     }
 }
 
-async fn attempt(worker: &Rc<Worker>, endpoint: &Endpoint) -> Result<Stream> {
+async fn attempt(worker: &Rc<Worker>, endpoint: &Endpoint) -> Result<(Stream, Open)> {
     let limit = worker.view().snapshot.config.limits.connect_timeout;
     worker.reactor.deadline_after(limit);
     let tcp = Tcp::connect(&worker.reactor, endpoint.address).await;
@@ -147,8 +166,7 @@ async fn attempt(worker: &Rc<Worker>, endpoint: &Endpoint) -> Result<Stream> {
     if let Some(mtls) = &endpoint.mtls {
         shake_hands(worker, endpoint, mtls, &mut stream).await?;
     }
-    worker.recorder.connections().upstream_opened();
-    Ok(stream)
+    Ok((stream, Open::count(worker)))
 }
 
 async fn shake_hands(
@@ -179,10 +197,10 @@ async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>) {
     loop {
         worker.reactor.sleep(backoff).await;
         let Some(state) = state.upgrade().filter(|state| !state.healthy.get()) else { return };
-        if let Ok(stream) = attempt(&worker, &state.endpoint).await {
+        if let Ok((stream, open)) = attempt(&worker, &state.endpoint).await {
             state.healthy.set(true);
             state.active.set(state.active.get() + 1);
-            Upstream { stream, reused: false, state }.checkin(&worker, true);
+            Upstream { stream, reused: false, open, state }.checkin(&worker, true);
             return;
         }
         worker.reactor.clear_deadline();

@@ -53,6 +53,11 @@ impl Live {
         &self.seats
     }
 
+    /// Downstream connections that are open.
+    pub(crate) fn connections(&self) -> u32 {
+        self.seats.iter().map(|seat| seat.connections.load(Ordering::Relaxed)).sum()
+    }
+
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.state
     }

@@ -16,7 +16,7 @@ use crate::retry;
 use crate::snapshot::Listener;
 use crate::worker::View;
 use std::rc::Rc;
-use wire::http1::Body;
+use wire::http1::{Body, Method};
 
 /// Waits for a request, serves it and records it exactly once; says whether the connection can
 /// carry another.
@@ -77,6 +77,10 @@ async fn proxy(
             record.assign(down, &view.snapshot, listener.direction, None);
         }
         return Err(error);
+    }
+    if exchange.request.method == Method::Connect {
+        record.assign(down, &view.snapshot, listener.direction, None);
+        return Err(Error::with_status(Flag::DownstreamProtocol, 501));
     }
     let bytes = down.inbox.bytes();
     let authority = exchange.request.authority.or(exchange.request.host);

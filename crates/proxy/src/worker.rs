@@ -300,11 +300,8 @@ impl Worker {
         let view = self.view();
         let mut left = 0;
         for state in view.clusters.iter().flat_map(|cluster| &cluster.endpoints) {
-            let before = state.idle_count();
             state.sweep(self.reactor.now_ms(), limit);
             left += state.idle_count();
-            let gone = before - state.idle_count();
-            (0..gone).for_each(|_| self.recorder.connections().upstream_closed());
         }
         left
     }

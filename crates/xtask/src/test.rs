@@ -34,7 +34,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "format",
-        run: |root| cargo(root, "fmt --all --check"),
+        run: |root| cargo(root, "fmt --all -- --check -l"),
     },
     Step {
         name: "lint",
@@ -126,7 +126,7 @@ fn aarch64(root: &Path) -> Result<Skipped> {
             "qemu or the cross compiler is missing, see the list at the start".into(),
         ]);
     }
-    qemu::run_suites(root, "dev", &qemu::suites(root)?).map(|()| Vec::new())
+    qemu::run_suites(root, "dev", qemu::SUITES).map(|()| Vec::new())
 }
 
 /// Runs tests and passes on what they print, but for the output of those that passed: of that only

@@ -1,5 +1,6 @@
 //! The floor: a relay that only moves bytes, on raw edge-triggered epoll in one thread.
-//! `leno bench relay` runs it as a process of its own; `leno bench cost` sets every ratio against it.
+//! `leno bench relay` runs it as a process of its own; `leno bench cost` sets every ratio against
+//! it.
 //! It never parses, pools or times anything: one read and one write per message is the whole point.
 
 use std::io;

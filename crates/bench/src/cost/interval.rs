@@ -1,5 +1,6 @@
 //! Medians of paired ratios with their interval. Pure arithmetic, used by `outcome`.
-//! The interval comes from order statistics (the sign test): it assumes no distribution and needs no luck.
+//! The interval comes from order statistics (the sign test): it assumes no distribution, and the
+//! same figures always give the same interval.
 
 use serde::Serialize;
 

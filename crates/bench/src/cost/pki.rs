@@ -1,5 +1,6 @@
 //! Certificates for the mTLS topology: one authority, one leaf for each side, P-256.
-//! Written for every contestant alike, so a leaf has a DNS name beside its SPIFFE id: nginx checks no other.
+//! Written for every contestant alike, so a leaf has a DNS name beside its SPIFFE id: nginx checks
+//! no other.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

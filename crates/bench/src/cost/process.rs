@@ -1,4 +1,5 @@
-//! The processes of a cost run: started on a given core, read through `/proc`, ended with their owner.
+//! The processes of a cost run: started on a given core, read through `/proc`, ended with their
+//! owner. Called by `subject`, without a launcher in between: start-up is measured.
 //! Nothing here ends a process that it did not start.
 
 use std::fs;

@@ -235,7 +235,7 @@ impl Recorder {
 
     /// Counters of connections and handshakes.
     #[must_use]
-    pub fn connections(&self) -> &ConnectionCounters {
+    pub fn connections(&self) -> &Arc<ConnectionCounters> {
         &self.connections
     }
 

@@ -199,9 +199,12 @@ fn encode(
 }
 
 /// After an error rustls has an alert for the peer, perhaps behind a part of its flight. It
-/// remembers its place in what was received, so it must be shown the same bytes again.
+/// remembers its place in what was received, so it must be shown the same bytes again, and not once
+/// more than it has something to say: it would find the same fault anew.
 fn alert<S: Side>(side: &mut S, inbox: &mut Inbox, out: &mut Vec<u8>) {
-    while let Ok(ConnectionState::EncodeTlsData(mut data)) = side.process(inbox.raw()).state {
+    while side.state().wants_write()
+        && let Ok(ConnectionState::EncodeTlsData(mut data)) = side.process(inbox.raw()).state
+    {
         // The handshake has failed already; an alert that cannot be encoded changes nothing.
         if encode(out, |buf| data.encode(buf)).is_err() {
             return;

@@ -87,13 +87,12 @@ fn pipeline(count: usize) -> (String, Vec<String>) {
         0 => format!("GET /bytes/{n} HTTP/1.1\r\nhost: a\r\n\r\n"),
         1 => format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n{n:04}"),
         _ => format!(
-            "PUT / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{n:02}\r\n0\r\n\r\n"
+            "PUT / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n4\r\n{n:04}\r\n0\r\n\r\n"
         ),
     };
     let answer = |n: usize| match n % 3 {
         0 => "x".repeat(n),
-        1 => format!("{n:04}"),
-        _ => format!("{n:02}"),
+        _ => format!("{n:04}"),
     };
     (
         (0..count).map(request).collect(),

@@ -1,0 +1,53 @@
+//! Gives memory back to the kernel after a storm of connections: what handshakes leave behind is
+//! free but scattered. Called by the quiet thread; the one file here that may call into libc.
+#![allow(unsafe_code)]
+
+/// Connections that must have come or gone since the last time to make it worth the while.
+const CHANGE_MIN: u32 = 100;
+
+/// Decides when to give memory back.
+#[derive(Default)]
+pub(crate) struct Trimmer {
+    last: u32,
+    at_trim: u32,
+}
+
+impl Trimmer {
+    /// To be called now and then with the number of open connections: once that has changed much
+    /// and then come to rest, memory goes back.
+    pub(crate) fn look(&mut self, connections: u32) {
+        let resting = connections.abs_diff(self.last) < CHANGE_MIN / 10;
+        self.last = connections;
+        if resting && connections.abs_diff(self.at_trim) >= CHANGE_MIN {
+            self.at_trim = connections;
+            trim();
+        }
+    }
+}
+
+#[cfg(target_env = "gnu")]
+fn trim() {
+    // Safety: `malloc_trim` has no preconditions and may be called from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn trim() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_back_when_a_storm_has_come_to_rest() {
+        let mut trimmer = Trimmer::default();
+        for (connections, trimmed_at) in [(500, 0), (900, 0), (905, 905), (905, 905), (0, 905)] {
+            trimmer.look(connections);
+            assert_eq!(trimmer.at_trim, trimmed_at, "at {connections}");
+        }
+        trimmer.look(0);
+        assert_eq!(trimmer.at_trim, 0);
+    }
+}
