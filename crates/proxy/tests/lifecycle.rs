@@ -301,14 +301,14 @@ fn storm_of_hangups_costs_no_request_and_leaves_nothing() {
         traffic.goes_on(50);
     };
     (0..5).for_each(|_| storm(20));
-    let (descriptors, memory) = (proxy.open_fds(), proxy.pss_kib());
+    let (descriptors, memory) = (proxy.open_fds(), proxy.anon_kib());
     (0..20).for_each(|_| storm(50));
     assert!(
         proxy.open_fds() <= descriptors + 4,
         "{} now, {descriptors} before",
         proxy.open_fds()
     );
-    let grown = proxy.pss_kib().saturating_sub(memory);
+    let grown = proxy.anon_kib().saturating_sub(memory);
     assert!(grown < 1024, "{grown} KiB after a thousand signals");
     traffic.finish().is_only(&[200]);
     // The connections to the application outlived every reload.

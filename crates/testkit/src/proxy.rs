@@ -284,17 +284,31 @@ impl ProxyProcess {
         list.expect("the process is there").count()
     }
 
-    /// Proportional set size in KiB.
+    /// Proportional set size in KiB. Depends on who else runs the same program: see
+    /// [`ProxyProcess::anon_kib`] for growth.
     ///
     /// # Panics
     /// If the process is gone.
     #[must_use]
     pub fn pss_kib(&self) -> u64 {
+        self.rollup("Pss:")
+    }
+
+    /// Memory of its own in KiB: without what it shares with others of the same program.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    #[must_use]
+    pub fn anon_kib(&self) -> u64 {
+        self.rollup("Pss_Anon:")
+    }
+
+    fn rollup(&self, field: &str) -> u64 {
         let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid()));
         let rollup = rollup.expect("the process is there");
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let line = rollup.lines().find_map(|line| line.strip_prefix(field));
         let value = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        value.expect("smaps_rollup has a Pss line")
+        value.unwrap_or_else(|| panic!("smaps_rollup has no {field} line"))
     }
 
     /// Its log so far.

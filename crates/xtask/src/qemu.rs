@@ -43,7 +43,7 @@ pub fn run_suites(root: &Path, profile: &str, suites: &[&str]) -> Result<()> {
     let target = target.expect("aarch64 is one of the targets");
     let built = dist::build(root, target, profile, &["proxy"])?;
     let mut cargo = command::cargo(root);
-    cargo.args(["test", "--locked", "--package", "proxy"]);
+    cargo.args(["test", "--locked", "--no-fail-fast", "--package", "proxy"]);
     cargo.args(suites.iter().flat_map(|suite| ["--test", suite]));
     cargo
         .env("LENO_PROXY", built.join("leno-proxy"))

@@ -88,16 +88,26 @@ impl Opener {
 }
 
 /// Seals what we send.
-pub(crate) struct Sealer(Direction);
+pub(crate) struct Sealer {
+    direction: Direction,
+    /// When the key is to be replaced.
+    sequence_max: u64,
+}
 
 impl Sealer {
     pub(crate) fn new(secrets: (u64, ConnectionTrafficSecrets)) -> io::Result<Self> {
-        Direction::new(secrets).map(Self)
+        Ok(Self { direction: Direction::new(secrets)?, sequence_max: RECORDS_PER_KEY })
     }
 
     /// Whether the key has sealed as much as it may.
     pub(crate) fn is_worn(&self) -> bool {
-        self.0.sequence >= RECORDS_PER_KEY
+        self.direction.sequence >= self.sequence_max
+    }
+
+    /// Makes the key as old as it may become.
+    #[cfg(test)]
+    pub(crate) fn wear_out(&mut self) {
+        self.sequence_max = 0;
     }
 
     /// Seals `slices` as one message of `kind`, in full records but for the last.
@@ -137,9 +147,9 @@ impl Sealer {
         let sealed = out.len() - start - HEADER + TAG;
         let length = u16::try_from(sealed).map_err(|_| io::ErrorKind::InvalidInput)?;
         out[start + 3..start + HEADER].copy_from_slice(&length.to_be_bytes());
-        let nonce = self.0.nonce();
+        let nonce = self.direction.nonce();
         let (header, plain) = out[start..].split_at_mut(HEADER);
-        let tag = self.0.key.seal_in_place_separate_tag(nonce, Aad::from(&*header), plain);
+        let tag = self.direction.key.seal_in_place_separate_tag(nonce, Aad::from(&*header), plain);
         let tag = tag.map_err(|_| io::ErrorKind::InvalidData)?;
         out.extend_from_slice(tag.as_ref());
         Ok(())
