@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long an endpoint that could not be reached is left alone, at first and at most.
@@ -53,6 +54,12 @@ impl Drop for Open {
     }
 }
 
+impl Drop for EndpointState {
+    fn drop(&mut self) {
+        self.set_healthy(true);
+    }
+}
+
 impl Candidate for Rc<EndpointState> {
     fn load(&self) -> u32 {
         self.active.get()
@@ -82,6 +89,17 @@ impl EndpointState {
         })
     }
 
+    /// Returns what it was before.
+    fn set_healthy(&self, healthy: bool) -> bool {
+        let before = self.healthy.replace(healthy);
+        match (before, healthy) {
+            (true, false) => self.endpoint.unhealthy.fetch_add(1, Ordering::Relaxed),
+            (false, true) => self.endpoint.unhealthy.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        before
+    }
+
     /// Idle connections kept.
     pub(crate) fn idle_count(&self) -> usize {
         self.idle.borrow().len()
@@ -98,24 +116,38 @@ impl EndpointState {
         self.idle.borrow().len() < worker.view().snapshot.config.limits.pool_connections
     }
 
-    fn take_idle(&self) -> Option<(Stream, Open)> {
+    fn take_idle(&self, want: Want) -> Option<(Stream, Open)> {
+        if want == Want::Fresh {
+            return None;
+        }
         loop {
-            let idle = self.idle.borrow_mut().pop()?;
+            let Idle { stream, open, .. } = self.idle.borrow_mut().pop()?;
             // Whatever arrived on an idle connection (its end, mostly) makes it unusable.
-            if !idle.stream.tcp.has_news() {
-                return Some((idle.stream, idle.open));
+            if !stream.tcp.has_news() && (want == Want::Any || stream.tcp.is_quiet()) {
+                return Some((stream, open));
             }
         }
     }
 }
 
-/// An idle connection, or a new one if there is none or `fresh` is wanted.
+/// Which connections will do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    Any,
+    /// One that is certainly open at this moment, for a request that must not be sent twice: a
+    /// system call more, a lost request less.
+    Open,
+    /// One that nobody has used.
+    Fresh,
+}
+
+/// An idle connection that will do, or a new one.
 pub(crate) async fn checkout(
     worker: &Rc<Worker>,
     state: &Rc<EndpointState>,
-    fresh: bool,
+    want: Want,
 ) -> Result<Upstream> {
-    let idle = if fresh { None } else { state.take_idle() };
+    let idle = state.take_idle(want);
     let reused = idle.is_some();
     let (stream, open) = match idle {
         Some(idle) => idle,
@@ -144,12 +176,12 @@ impl Upstream {
 async fn connect(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Result<(Stream, Open)> {
     match attempt(worker, &state.endpoint).await {
         Ok(connected) => {
-            state.healthy.set(true);
+            state.set_healthy(true);
             Ok(connected)
         }
         Err(error) => {
             worker.recorder.connections().upstream_failed();
-            if state.healthy.replace(false) {
+            if state.set_healthy(false) {
                 worker.reactor.spawn(probe(Rc::clone(worker), Rc::downgrade(state)));
             }
             Err(error)
@@ -198,7 +230,7 @@ async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>) {
         worker.reactor.sleep(backoff).await;
         let Some(state) = state.upgrade().filter(|state| !state.healthy.get()) else { return };
         if let Ok((stream, open)) = attempt(&worker, &state.endpoint).await {
-            state.healthy.set(true);
+            state.set_healthy(true);
             state.active.set(state.active.get() + 1);
             Upstream { stream, reused: false, open, state }.checkin(&worker, true);
             return;

@@ -10,7 +10,7 @@ use crate::filter::{self, BodyMode, Verdict};
 use crate::forward::{self, Failed, Plan};
 use crate::headers;
 use crate::http1;
-use crate::pool;
+use crate::pool::{self, Want};
 use crate::record::Record;
 use crate::retry;
 use crate::snapshot::Listener;
@@ -153,14 +153,14 @@ async fn attempts(
     let cluster = &view.clusters[plan.route.cluster];
     let balance = plan.snapshot.clusters[plan.route.cluster].balance;
     let mut tried = Tried::default();
-    let mut fresh = false;
+    let mut want = retry::want(&exchange.request);
     loop {
         let random = || down.worker.random();
         let turn = cluster.next_turn();
         let place = balance::pick(&cluster.endpoints, balance, tried, turn, random)
             .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
         let state = Rc::clone(&cluster.endpoints[place]);
-        let attempt = match pool::checkout(&down.worker, &state, fresh).await {
+        let attempt = match pool::checkout(&down.worker, &state, want).await {
             Ok(upstream) => {
                 let reused = upstream.reused;
                 record.sent_to(state.endpoint.address);
@@ -183,7 +183,7 @@ async fn attempts(
         let again = retry::may(&failed, reused, &exchange.request, tried.count());
         match again {
             retry::Again::Elsewhere if cluster.endpoints.len() > 1 => tried.add(place),
-            retry::Again::OnFreshConnection => fresh = true,
+            retry::Again::OnFreshConnection => want = Want::Fresh,
             _ => return Err(failed.error),
         }
         exchange.response_extra.clear();

@@ -2,6 +2,7 @@
 
 use crate::error::Flag;
 use crate::forward::Failed;
+use crate::pool::Want;
 use wire::http1::{Method, RequestHead};
 
 /// Endpoints that one request may find unreachable before it gives up.
@@ -29,6 +30,11 @@ pub(crate) fn may(failed: &Failed, reused: bool, head: &RequestHead, tried: u32)
         return Again::OnFreshConnection;
     }
     Again::Never
+}
+
+/// Which connection the request's first attempt may use.
+pub(crate) fn want(head: &RequestHead) -> Want {
+    if is_idempotent(head.method) { Want::Any } else { Want::Open }
 }
 
 fn is_idempotent(method: Method) -> bool {

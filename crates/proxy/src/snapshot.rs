@@ -10,6 +10,7 @@ use model::{Balance, Config, Direction, Limits, TlsMode, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a sidecar offers and accepts inside mesh TLS.
 pub(crate) const ALPN: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
@@ -93,6 +94,8 @@ pub(crate) struct Cluster {
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
     pub(crate) mtls: Option<Mtls>,
+    /// Workers that could not reach it last time; for the admin pages.
+    pub(crate) unhealthy: AtomicU32,
 }
 
 /// How an endpoint proves itself.
@@ -148,6 +151,29 @@ impl Snapshot {
         at.or_else(|| self.listeners.iter().find(|listener| *listener.name == *name))
     }
 
+    /// The same endpoint, if it was there already: what is known of it lives on.
+    fn find_endpoint(&self, wanted: &Endpoint) -> Option<Arc<Endpoint>> {
+        let mut all = self.clusters.iter().flat_map(|cluster| &cluster.endpoints);
+        all.find(|endpoint| endpoint.is_same(wanted)).cloned()
+    }
+
+    /// What `/clusters` shows: the configuration, and how many workers cannot reach an endpoint.
+    #[must_use]
+    pub fn describe_clusters(&self) -> serde_json::Value {
+        let endpoint = |(model, built): (&model::Endpoint, &Arc<Endpoint>)| {
+            let mut shown = serde_json::json!(model);
+            shown["unhealthyWorkers"] = built.unhealthy.load(Ordering::Relaxed).into();
+            shown
+        };
+        let cluster = |(model, built): (&model::Cluster, &Cluster)| {
+            let mut shown = serde_json::json!(model);
+            let endpoints = model.endpoints.iter().zip(&built.endpoints).map(endpoint);
+            shown["endpoints"] = endpoints.collect();
+            shown
+        };
+        self.config.clusters.iter().zip(&self.clusters).map(cluster).collect()
+    }
+
     /// What `/certs` shows.
     #[must_use]
     pub fn certificates(&self) -> serde_json::Value {
@@ -198,7 +224,10 @@ fn build_cluster(
             }
             _ => None,
         };
-        endpoints.push(Arc::new(Endpoint { address: endpoint.address, mtls }));
+        let unhealthy = AtomicU32::new(0);
+        let endpoint = Endpoint { address: endpoint.address, mtls, unhealthy };
+        let same = known.and_then(|known| known.find_endpoint(&endpoint));
+        endpoints.push(same.unwrap_or_else(|| Arc::new(endpoint)));
     }
     let expected = endpoints.iter().find_map(|endpoint| endpoint.mtls.as_ref()?.expected.first());
     let destination = expected.cloned();

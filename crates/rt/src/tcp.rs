@@ -126,6 +126,14 @@ impl Tcp {
         self.source.is_ready(READ | READ_CLOSED | FAILED)
     }
 
+    /// Asks the kernel, past all edges, whether the stream is open and quiet: nothing to read, no
+    /// end, no error.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let peeked = net::recv(self.source.fd(), &mut [0], RecvFlags::PEEK);
+        matches!(peeked, Err(rustix::io::Errno::AGAIN))
+    }
+
     /// Whether the connection was reset or is closed both ways.
     #[must_use]
     pub fn has_failed(&self) -> bool {

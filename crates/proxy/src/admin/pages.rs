@@ -54,7 +54,7 @@ static ROWS: &[Row] = &[
     row(
         "/clusters",
         false,
-        "clusters with their endpoints (JSON)",
+        "clusters with their endpoints and how many workers cannot reach them (JSON)",
         clusters,
     ),
     row(
@@ -116,7 +116,7 @@ fn config_dump(state: &State, _: &str) -> Response<Page> {
 }
 
 fn clusters(state: &State, _: &str) -> Response<Page> {
-    show(&state.snapshot.load().config.clusters)
+    show(&state.snapshot.load().describe_clusters())
 }
 
 fn certificates(state: &State, _: &str) -> Response<Page> {
