@@ -15,6 +15,7 @@ use anyhow::Context;
 use identity::tls::Tickets;
 use model::Config;
 use rt::{Detached, Mailbox};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -35,6 +36,7 @@ const DRAIN_SLACK: Duration = Duration::from_secs(1);
 /// # Errors
 /// When the configuration, a certificate or an address cannot be used.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    raise_descriptors();
     let config = Arc::new(options.apply(config::load(&options.config)?));
     let tickets = Tickets::new();
     let snapshot = Arc::new(Snapshot::build(Arc::clone(&config), &tickets, None)?);
@@ -57,6 +59,18 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         log.close(DRAIN_SLACK);
     }
     Ok(())
+}
+
+/// Takes all descriptors that may be had: shells and supervisors start programs with 1,024 for the
+/// sake of `select`, which nothing here uses.
+fn raise_descriptors() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        log::warn(format_args!("at most {current:?} descriptors: {error}"));
+    }
 }
 
 /// As many as the configuration says, or as the cgroup's quota and the affinity allow.

@@ -10,6 +10,9 @@ const CHANGE_MIN: u32 = 100;
 pub(crate) struct Trimmer {
     last: u32,
     at_trim: u32,
+    /// The number has been far from what it was at the last trim; that it is back, as after a
+    /// storm from nothing to nothing, makes no difference.
+    moved: bool,
 }
 
 impl Trimmer {
@@ -18,8 +21,10 @@ impl Trimmer {
     pub(crate) fn look(&mut self, connections: u32) {
         let resting = connections.abs_diff(self.last) < CHANGE_MIN / 10;
         self.last = connections;
-        if resting && connections.abs_diff(self.at_trim) >= CHANGE_MIN {
+        self.moved |= connections.abs_diff(self.at_trim) >= CHANGE_MIN;
+        if resting && self.moved {
             self.at_trim = connections;
+            self.moved = false;
             trim();
         }
     }
@@ -49,5 +54,14 @@ mod tests {
         }
         trimmer.look(0);
         assert_eq!(trimmer.at_trim, 0);
+    }
+
+    #[test]
+    fn storm_that_never_rested_counts() {
+        let mut trimmer = Trimmer::default();
+        for (connections, moved) in [(500, true), (9_000, true), (0, true), (0, false)] {
+            trimmer.look(connections);
+            assert_eq!(trimmer.moved, moved, "at {connections}");
+        }
     }
 }
