@@ -44,10 +44,8 @@ struct Line {
 }
 
 impl Record {
-    /// Begins when a request's first bytes are there.
-    pub(crate) fn begin() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the reactor's clock is too coarse for this")]
-        let started = Instant::now();
+    /// Begins when a request's first bytes are there: `started`, not when it is their turn.
+    pub(crate) fn begin(started: Instant) -> Self {
         Self {
             slot: None,
             started,

@@ -28,7 +28,7 @@ pub(crate) async fn serve(down: &mut Downstream) -> bool {
         return false;
     }
     let mut exchange = down.worker.lend_exchange();
-    let mut record = Record::begin();
+    let mut record = Record::begin(down.worker.reactor.now());
     let keep = match proxy(down, &mut exchange, &mut record).await {
         Ok(keep) => keep,
         Err(error) => fail(down, &exchange, error, &mut record).await,

@@ -46,6 +46,7 @@ struct Task {
 pub struct Reactor {
     epoll: OwnedFd,
     started: Instant,
+    now: Cell<Instant>,
     now_ms: Cell<u64>,
     sources: RefCell<Slab<Weak<Source>>>,
     tasks: RefCell<Slab<Task>>,
@@ -66,9 +67,11 @@ impl Reactor {
     /// # Errors
     /// When the kernel gives no epoll instance (descriptors exhausted).
     pub fn new() -> io::Result<Rc<Self>> {
+        let started = Instant::now();
         Ok(Rc::new(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            started: Instant::now(),
+            started,
+            now: Cell::new(started),
             now_ms: Cell::new(0),
             sources: RefCell::default(),
             tasks: RefCell::default(),
@@ -111,6 +114,12 @@ impl Reactor {
     #[must_use]
     pub fn current(&self) -> TaskId {
         self.current.get()
+    }
+
+    /// When the last turn of the loop began: when what it found had arrived, at the latest.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now.get()
     }
 
     /// Milliseconds since the reactor was made, as of the last turn of the loop.
@@ -215,7 +224,10 @@ impl Reactor {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        self.now_ms.set(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(NEVER));
+        let now = Instant::now();
+        self.now.set(now);
+        let elapsed = now.duration_since(self.started);
+        self.now_ms.set(u64::try_from(elapsed.as_millis()).unwrap_or(NEVER));
         let sources = self.sources.borrow();
         for event in events.iter() {
             let key = usize::try_from(event.data.u64()).unwrap_or(usize::MAX);

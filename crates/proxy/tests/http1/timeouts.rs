@@ -133,3 +133,24 @@ fn request_body_that_stops_moving_ends_both_connections() {
     world.upstream.finished(0);
     world.flagged("SI", 1.0);
 }
+
+#[test]
+fn timeouts_of_zero_are_none() {
+    let part = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe";
+    let streaming = vec![
+        Step::ReadHead,
+        Step::send(part),
+        Step::ReadBytes(1),
+        Step::send("llo"),
+    ];
+    let none = "idleTimeout: 0s, streamIdleTimeout: 0s, requestTimeout: 0s, headerTimeout: 200ms";
+    let world = scripted_with(vec![streaming], limits(none));
+    let (mut idle, mut client) = (world.client(), world.client());
+    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\n");
+    client.expect(part);
+    // Somebody else's timeout is the clock.
+    assert_eq!(world.client().ask("GET").status(), 408);
+    client.send("x");
+    client.expect("llo");
+    assert_eq!(idle.ask("BAD\r\n\r\n").status(), 400);
+}
