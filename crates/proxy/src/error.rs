@@ -148,12 +148,13 @@ impl Error {
 
     /// An I/O error of the downstream's side.
     pub(crate) fn downstream(source: io::Error) -> Self {
-        let flag = match source.kind() {
-            io::ErrorKind::TimedOut => Flag::StreamIdle,
-            io::ErrorKind::InvalidData => Flag::DownstreamProtocol,
-            _ => Flag::DownstreamClosed,
+        let (flag, status) = match source.kind() {
+            // Of the two sides that a stream has, this one stands still.
+            io::ErrorKind::TimedOut => (Flag::StreamIdle, 408),
+            io::ErrorKind::InvalidData => (Flag::DownstreamProtocol, 400),
+            _ => (Flag::DownstreamClosed, Flag::DownstreamClosed.row().status),
         };
-        Self { flag, status: flag.row().status, source: Some(source) }
+        Self { flag, status, source: Some(source) }
     }
 
     /// What the downstream is told.

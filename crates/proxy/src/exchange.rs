@@ -2,7 +2,7 @@
 //! add. Reused, so that a request allocates nothing. Filled by `http1`, `headers` and `filter`.
 
 use std::io::IoSlice;
-use wire::http1::{Line, RequestHead, ResponseHead, Version, runs};
+use wire::http1::{Line, Method, RequestHead, ResponseHead, Version, runs};
 
 /// Slices of one vectored write; more runs than this are rare and are copied together.
 const SLICES: usize = 12;
@@ -58,9 +58,8 @@ impl Exchange {
             // Towards the upstream every request is HTTP/1.1 in origin form.
             slices.push(head.method_span.of(bytes));
             slices.push(b" ");
-            if !head.path.of(bytes).starts_with(b"/") && head.authority.is_some() {
-                // `http://host?query` has an empty path (RFC 9112 §3.2.1).
-                slices.push(b"/");
+            if head.authority.is_some() {
+                slices.push(missing_path(head, bytes));
             }
             slices.push(head.path.of(bytes));
             slices.push(b" HTTP/1.1\r\n");
@@ -90,6 +89,15 @@ impl Exchange {
         }
         slices.extend(runs(&head.lines, bytes, first, head.len));
         slices.finish(&self.response_extra, &bytes[head.len - 2..head.len + body], write)
+    }
+}
+
+/// What an absolute-form target without a path lacks in origin form (RFC 9112 §3.2.1, §3.2.4).
+fn missing_path(head: &RequestHead, bytes: &[u8]) -> &'static [u8] {
+    match head.path.of(bytes) {
+        [b'/', ..] => b"",
+        [] if head.method == Method::Options => b"*",
+        _ => b"/",
     }
 }
 

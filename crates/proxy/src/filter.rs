@@ -71,7 +71,9 @@ impl Filter {
     /// What this filter must see of the request's body.
     pub(crate) fn body_mode(&self) -> BodyMode {
         match self {
-            Self::Hold { buffer_bytes, .. } => BodyMode::Buffer(*buffer_bytes),
+            Self::Hold { buffer_bytes, .. } if *buffer_bytes > 0 => {
+                BodyMode::Buffer(*buffer_bytes)
+            }
             _ => BodyMode::None,
         }
     }

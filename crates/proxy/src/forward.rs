@@ -11,6 +11,7 @@ use crate::record::Record;
 use crate::snapshot::{Route, Snapshot};
 use crate::stream::Stream;
 use crate::worker::Worker;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::pin;
@@ -67,8 +68,10 @@ pub(crate) async fn exchange(
     let sent = send_request(down, up, exchange, &mut body).map_err(intact)?;
     up.flush().await.map_err(|error| intact(Error::upstream(Flag::UpstreamClosed, error)))?;
     let worker = std::rc::Rc::clone(&down.worker);
-    let mut answer = Answer { worker: &worker, up, down: &down.stream, plan, began: false };
-    if body.is_done() {
+    let (whole, began, head_came) = (body.is_done(), false, &Cell::new(false));
+    let mut answer =
+        Answer { worker: &worker, up, down: &down.stream, plan, whole, began, head_came };
+    if whole {
         record.bytes_in = body.payload_bytes();
         let mut outcome = match answer.bring(exchange, record).await {
             Ok(outcome) => outcome,
@@ -121,6 +124,7 @@ async fn duplex(
 ) -> Result<Outcome> {
     let mut sending = Some(Box::pin(pump(flow, Side::Request)));
     let mut sent = false;
+    let (worker, head_came, patience) = (answer.worker, answer.head_came, answer.patience());
     let mut outcome = {
         let mut answering = pin!(answer.bring(exchange, record));
         poll_fn(|context| {
@@ -129,7 +133,12 @@ async fn duplex(
             {
                 sending = None;
                 match end {
-                    Ok(_) => sent = true,
+                    Ok(_) => {
+                        sent = true;
+                        if !head_came.get() {
+                            worker.reactor.deadline_after(patience);
+                        }
+                    }
                     // The upstream may refuse a body and still answer why.
                     Err(error) if error.flag == Flag::UpstreamClosed => {}
                     Err(error) => return Poll::Ready(Err(error)),
@@ -151,8 +160,12 @@ struct Answer<'a> {
     up: &'a Stream,
     down: &'a Stream,
     plan: &'a Plan<'a>,
+    /// All of the request has been sent.
+    whole: bool,
     /// A byte of an answer has come.
     began: bool,
+    /// The final answer's head has come.
+    head_came: &'a Cell<bool>,
 }
 
 impl Answer<'_> {
@@ -160,6 +173,7 @@ impl Answer<'_> {
     async fn bring(&mut self, exchange: &mut Exchange, record: &mut Record) -> Result<Outcome> {
         let mut inbox = Inbox::new(self.up.pool());
         self.await_head(&mut inbox, exchange).await?;
+        self.head_came.set(true);
         let mut body = Body::new(exchange.response.framing);
         let until_close = exchange.response.framing == Framing::UntilClose;
         let stay = exchange.request.keep_alive && !until_close && !self.worker.is_draining();
@@ -184,7 +198,9 @@ impl Answer<'_> {
             let (from, into) = (self.up, self.down);
             let flow =
                 Flow { from, inbox: &mut inbox, body: &mut body, into, unchunk, idle };
-            pump(flow, Side::Answer).await?;
+            let pumped = pump(flow, Side::Answer).await;
+            record.bytes_out = body.payload_bytes();
+            pumped?;
         }
         record.bytes_out = body.payload_bytes();
         record.flag = Flag::None;
@@ -192,14 +208,21 @@ impl Answer<'_> {
         Ok(Outcome { keep_down: stay && !unchunk, keep_up })
     }
 
-    /// Reads heads up to the final one, passing interim ones on.
-    async fn await_head(&mut self, inbox: &mut Inbox, exchange: &mut Exchange) -> Result<()> {
+    /// How long the upstream may take for its head once it has the whole request.
+    fn patience(&self) -> Duration {
         let limits = &self.plan.snapshot.config.limits;
-        let patience = match limits.request_timeout {
+        match limits.request_timeout {
             Duration::ZERO => limits.stream_idle_timeout,
             limit => limit,
-        };
-        self.worker.reactor.deadline_after(patience);
+        }
+    }
+
+    /// Reads heads up to the final one, passing interim ones on.
+    async fn await_head(&mut self, inbox: &mut Inbox, exchange: &mut Exchange) -> Result<()> {
+        // While the request's body is on its way the pump looks at the clock.
+        if self.whole {
+            self.worker.reactor.deadline_after(self.patience());
+        }
         loop {
             let http = &self.plan.snapshot.limits;
             let read = http1::read_response(self.up, inbox, exchange, http, self.down).await;
@@ -242,8 +265,8 @@ enum Side {
 impl Side {
     fn read_failed(self, error: io::Error) -> Error {
         match self {
-            _ if error.kind() == io::ErrorKind::TimedOut => Error::new(Flag::StreamIdle),
             Self::Request => Error::downstream(error),
+            _ if error.kind() == io::ErrorKind::TimedOut => Error::new(Flag::StreamIdle),
             Self::Answer => Error::upstream(Flag::UpstreamClosed, error),
         }
     }

@@ -89,6 +89,22 @@ impl Record {
         }
     }
 
+    /// Keeps that a request came whose head could not be read.
+    pub(crate) fn note_refused(&mut self, down: &Downstream) {
+        if down.worker.access_log.is_some() {
+            self.log = Some(Box::new(Line::begin(down)));
+        }
+    }
+
+    /// Keeps the id that we added ourselves.
+    pub(crate) fn note_added(&mut self, exchange: &Exchange) {
+        let Some(line) = &mut self.log else { return };
+        let mut added = exchange.request_extra.split(|byte| *byte == b'\n');
+        if let Some(id) = added.find_map(|line| line.strip_prefix(b"x-request-id: ")) {
+            line.request_id = id.trim_ascii_end().to_vec();
+        }
+    }
+
     /// The endpoint that the request is sent to.
     pub(crate) fn sent_to(&mut self, endpoint: SocketAddr) {
         if let Some(line) = &mut self.log {
@@ -103,13 +119,27 @@ impl Record {
 }
 
 impl Line {
+    /// Of a request of which nothing is known yet.
+    fn begin(down: &Downstream) -> Self {
+        Self {
+            worker: Rc::clone(&down.worker),
+            started: SystemTime::now(),
+            method: Vec::new(),
+            path: Vec::new(),
+            authority: Vec::new(),
+            protocol: "",
+            peer: down.id.clone(),
+            request_id: Vec::new(),
+            trace_id: Vec::new(),
+            upstream: None,
+        }
+    }
+
     fn note(down: &Downstream, exchange: &Exchange) -> Self {
         let (head, bytes) = (&exchange.request, down.inbox.bytes());
         let value = |name| head.find(bytes, name).map_or(&b""[..], |line| line.value.of(bytes));
         let authority = head.authority.or(head.host).map_or(&b""[..], |span| span.of(bytes));
         Self {
-            worker: Rc::clone(&down.worker),
-            started: SystemTime::now(),
             method: head.method_span.of(bytes).to_vec(),
             path: head.target.of(bytes).to_vec(),
             authority: authority.to_vec(),
@@ -117,10 +147,9 @@ impl Line {
                 Version::Http10 => "HTTP/1.0",
                 Version::Http11 => "HTTP/1.1",
             },
-            peer: down.id.clone(),
             request_id: value("x-request-id").to_vec(),
             trace_id: value("traceparent").split(|byte| *byte == b'-').nth(1).unwrap_or(b"").into(),
-            upstream: None,
+            ..Self::begin(down)
         }
     }
 

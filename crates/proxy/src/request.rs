@@ -15,8 +15,9 @@ use crate::record::Record;
 use crate::retry;
 use crate::snapshot::Listener;
 use crate::worker::View;
+use std::io::IoSlice;
 use std::rc::Rc;
-use wire::http1::{Body, Method};
+use wire::http1::{Body, Framing, Method};
 
 /// Waits for a request, serves it and records it exactly once; says whether the connection can
 /// carry another.
@@ -75,11 +76,13 @@ async fn proxy(
     if let Err(error) = read {
         if error.flag != Flag::DownstreamClosed || !down.inbox.is_empty() {
             record.assign(down, &view.snapshot, listener.direction, None);
+            record.note_refused(down);
         }
         return Err(error);
     }
     if exchange.request.method == Method::Connect {
         record.assign(down, &view.snapshot, listener.direction, None);
+        record.note(down, exchange);
         return Err(Error::with_status(Flag::DownstreamProtocol, 501));
     }
     let bytes = down.inbox.bytes();
@@ -93,6 +96,7 @@ async fn proxy(
     authorize::check(route, down.id.as_ref())?;
     filter(down, exchange, &route.filters).await?;
     prepare(down, exchange, listener);
+    record.note_added(exchange);
     let plan = Plan { snapshot: &view.snapshot, route };
     attempts(down, exchange, &view, &plan, record).await
 }
@@ -116,19 +120,32 @@ async fn filter(
     Ok(())
 }
 
-/// Reads until the request's whole body is in its buffer, behind the head.
-async fn gather(down: &mut Downstream, exchange: &Exchange, limit: usize) -> Result<()> {
+/// Reads until the request's whole body, of at most `limit` bytes with its framing, is in its
+/// buffer, behind the head.
+async fn gather(down: &mut Downstream, exchange: &mut Exchange, limit: usize) -> Result<()> {
+    if matches!(exchange.request.framing, Framing::Length(length) if length > limit as u64) {
+        return Err(Error::new(Flag::TooLarge));
+    }
+    if exchange.request.expect_continue {
+        // Nobody else says so while the request is here.
+        exchange.drop_request_line(down.inbox.bytes(), "expect");
+        let go_on = [IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")];
+        down.stream.write(&go_on).map_err(Error::downstream)?;
+        down.stream.flush().await.map_err(Error::downstream)?;
+    }
+    let idle = down.worker.view().snapshot.config.limits.stream_idle_timeout;
     let mut body = Body::new(exchange.request.framing);
     let mut seen = exchange.request.len;
     loop {
         let taken = body.advance(&down.inbox.bytes()[seen..]);
         seen += taken.map_err(|_| Error::new(Flag::DownstreamProtocol))?;
-        if body.is_done() {
-            return Ok(());
-        }
         if seen - exchange.request.len > limit {
             return Err(Error::new(Flag::TooLarge));
         }
+        if body.is_done() {
+            return Ok(());
+        }
+        down.worker.reactor.deadline_after(idle);
         match down.stream.fill(&mut down.inbox).await.map_err(Error::downstream)? {
             0 => return Err(Error::new(Flag::DownstreamClosed)),
             _ => {}

@@ -159,6 +159,22 @@ fn duration_begins_with_the_first_byte_of_the_head() {
 }
 
 #[test]
+fn client_that_does_not_close_does_not_prolong_its_request() {
+    let (_app, proxy) = echo();
+    let close = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let mut clients = Vec::new();
+    for request in [close, "GET / HTTP/1.0\r\n\r\n", "BAD\r\n\r\n", close] {
+        let mut client = RawClient::connect(proxy.addr());
+        client.ask(request);
+        clients.push(client);
+    }
+    // The proxy gives each of them a second to close.
+    proxy.metric_becomes("leno_connections_active", &[], 0.0);
+    ended(&proxy, 4.0, &[], 4.0);
+    assert!(proxy.metric("leno_request_duration_seconds_sum", &[]) < 3.5);
+}
+
+#[test]
 fn request_is_active_until_it_ends() {
     let interim = Step::send("HTTP/1.1 103 Early Hints\r\n\r\n");
     let (_upstream, proxy) = scripted(vec![Step::ReadRequest, interim, Step::Stall]);

@@ -129,9 +129,12 @@ impl Reactor {
     }
 
     /// Gives the running task this long: after that, its pending operations fail with
-    /// `TimedOut`. Coarse (tens of milliseconds late); costs two stores.
+    /// `TimedOut`; zero is no limit. Coarse (tens of milliseconds late); costs two stores.
     pub fn deadline_after(&self, limit: Duration) {
-        let limit = u64::try_from(limit.as_millis()).unwrap_or(NEVER);
+        let limit = match limit {
+            Duration::ZERO => NEVER,
+            limit => u64::try_from(limit.as_millis()).unwrap_or(NEVER),
+        };
         self.current_deadline.set(self.now_ms.get().saturating_add(limit));
         self.current_expired.set(false);
     }

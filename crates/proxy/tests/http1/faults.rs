@@ -115,38 +115,49 @@ fn reset_of_a_close_delimited_answer_is_not_its_end() {
     world.flagged("UC", 1.0);
 }
 
+/// Answers that do not even begin well.
+const GARBAGE: &[&str] = &[
+    "garbage\r\n\r\n",
+    "\0\0\0\0\0\0\0\0",
+    "HTTP/2.0 200 OK\r\n\r\n",
+    "HTTP/1.1 20 OK\r\n\r\n",
+    "HTTP/1.1 200 OK\ncontent-length: 0\n\n",
+    "SSH-2.0-OpenSSH_9.2\r\n",
+    "HTTP/1.1 101 Switching Protocols\r\nupgrade: a\r\nconnection: upgrade\r\n\r\n",
+];
+
+/// Lines that no answer may have.
+const BROKEN_LINES: &[&str] = &[
+    "content-length: 5\r\ncontent-length: 6",
+    "content-length: 5\r\ntransfer-encoding: chunked",
+    "content-length: -5",
+    "transfer-encoding: gzip, chunked",
+    "a: b\r\n folded: c\r\ncontent-length: 5",
+    "a : b\r\ncontent-length: 5",
+    "a: \0\r\ncontent-length: 5",
+];
+
+/// The answer is replaced by a 502, and its connection is not used again.
+#[track_caller]
+fn check_refused(answer: &str) {
+    let world = breaking(answer, &[Step::ReadEnd]);
+    let received = world.client().ask(GET);
+    assert_eq!(
+        (received.status(), received.header("connection")),
+        (502, None),
+        "{answer:.99}"
+    );
+    world.upstream.finished(0);
+    world.flagged("UPE", 1.0);
+}
+
 #[test]
 fn answer_that_breaks_the_protocol_is_a_502() {
-    let lines = |lines: &str| format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\nhello");
-    for answer in [
-        "garbage\r\n\r\n".to_owned(),
-        "\0\0\0\0\0\0\0\0".to_owned(),
-        "HTTP/2.0 200 OK\r\n\r\n".to_owned(),
-        "HTTP/1.1 20 OK\r\n\r\n".to_owned(),
-        "HTTP/1.1 200 OK\ncontent-length: 0\n\n".to_owned(),
-        "SSH-2.0-OpenSSH_9.2\r\n".to_owned(),
-        "HTTP/1.1 101 Switching Protocols\r\nupgrade: a\r\nconnection: upgrade\r\n\r\n".to_owned(),
-        lines("content-length: 5\r\ncontent-length: 6"),
-        lines("content-length: 5\r\ntransfer-encoding: chunked"),
-        lines("content-length: -5"),
-        lines("transfer-encoding: gzip, chunked"),
-        lines("a: b\r\n folded: c\r\ncontent-length: 5"),
-        lines("a : b\r\ncontent-length: 5"),
-        lines("a: \0\r\ncontent-length: 5"),
-        lines(&"x: y\r\n".repeat(201)),
-        lines(&format!("x: {}", "y".repeat(70_000))),
-    ] {
-        let world = breaking(&answer, &[Step::ReadEnd]);
-        let mut client = world.client();
-        let received = client.ask(GET);
-        assert_eq!(
-            (received.status(), received.header("connection")),
-            (502, None),
-            "{answer:.99}"
-        );
-        world.upstream.finished(0);
-        world.flagged("UPE", 1.0);
-    }
+    GARBAGE.iter().for_each(|answer| check_refused(answer));
+    let lines = |lines: &str| check_refused(&format!("{OK}{lines}\r\n\r\nhello"));
+    BROKEN_LINES.iter().for_each(|broken| lines(broken));
+    lines(&"x: y\r\n".repeat(201));
+    lines(&format!("x: {}", "y".repeat(70_000)));
 }
 
 #[test]

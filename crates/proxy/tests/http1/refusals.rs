@@ -37,109 +37,119 @@ fn check_all(shapes: &[&str], wrap: impl Fn(&str) -> String) {
     world.flagged("DPE", f64::from(u32::try_from(shapes.len()).unwrap()));
 }
 
+/// Lines that frame a body, or seem to.
+const AMBIGUOUS: &[&str] = &[
+    "content-length: 4\r\ntransfer-encoding: chunked",
+    "transfer-encoding: chunked\r\ncontent-length: 4",
+    "content-length: 4\r\ncontent-length: 5",
+    "content-length: 4\r\nContent-Length: 4",
+    "content-length: 4, 4",
+    "content-length: +4",
+    "content-length: -4",
+    "content-length: 0x4",
+    "content-length: 4 4",
+    "content-length: 4;",
+    "content-length:",
+    "content-length: 99999999999999999999",
+    "content-length: 18446744073709551620",
+    "content-length : 4",
+    "transfer-encoding: chunked, identity",
+    "transfer-encoding: identity, chunked",
+    "transfer-encoding: chunked, chunked",
+    "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
+    "transfer-encoding: chunked\r\ntransfer-encoding: identity",
+    "transfer-encoding: chunked;q=1",
+    "transfer-encoding:",
+    "transfer-encoding : chunked",
+    "transfer-encoding: chun\r\n ked",
+    "transfer-encoding: \x0bchunked",
+    "\ttransfer-encoding: chunked",
+    "transfer-encoding\0: chunked",
+    "connection: transfer-encoding\r\ntransfer-encoding: chunked",
+    "connection: content-length\r\ncontent-length: 4",
+];
+
 #[test]
 fn ambiguous_framing_is_refused() {
-    let shapes = [
-        "content-length: 4\r\ntransfer-encoding: chunked",
-        "transfer-encoding: chunked\r\ncontent-length: 4",
-        "content-length: 4\r\ncontent-length: 5",
-        "content-length: 4\r\nContent-Length: 4",
-        "content-length: 4, 4",
-        "content-length: +4",
-        "content-length: -4",
-        "content-length: 0x4",
-        "content-length: 4 4",
-        "content-length: 4;",
-        "content-length:",
-        "content-length: 99999999999999999999",
-        "content-length: 18446744073709551620",
-        "content-length : 4",
-        "transfer-encoding: chunked, identity",
-        "transfer-encoding: identity, chunked",
-        "transfer-encoding: chunked, chunked",
-        "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
-        "transfer-encoding: chunked\r\ntransfer-encoding: identity",
-        "transfer-encoding: chunked;q=1",
-        "transfer-encoding:",
-        "transfer-encoding : chunked",
-        "transfer-encoding: chun\r\n ked",
-        "transfer-encoding: \x0bchunked",
-        "\ttransfer-encoding: chunked",
-        "transfer-encoding\0: chunked",
-        "connection: transfer-encoding\r\ntransfer-encoding: chunked",
-        "connection: content-length\r\ncontent-length: 4",
-    ];
-    check_all(&shapes, |shape| {
+    check_all(AMBIGUOUS, |shape| {
         format!("POST / HTTP/1.1\r\nhost: a\r\n{shape}\r\n\r\n0\r\n\r\n")
     });
 }
 
+/// Lines after a good Host.
+const MALFORMED_LINES: &[&str] = &[
+    "x: 1\r\n folded",
+    "x: 1\r\n\tfolded",
+    "x: 1\nx: 2",
+    "x: 1\rx: 2",
+    "x: a\0b",
+    "x\0: 1",
+    "x : 1",
+    "x\t: 1",
+    ": 1",
+    "x",
+    "x y: 1",
+    "x(: 1",
+    "x: \x01",
+    "x: \x7f",
+    "host: b",
+    "connection: host",
+];
+
 #[test]
 fn malformed_lines_are_refused() {
-    let shapes = [
-        "x: 1\r\n folded",
-        "x: 1\r\n\tfolded",
-        "x: 1\nx: 2",
-        "x: 1\rx: 2",
-        "x: a\0b",
-        "x\0: 1",
-        "x : 1",
-        "x\t: 1",
-        ": 1",
-        "x",
-        "x y: 1",
-        "x(: 1",
-        "x: \x01",
-        "x: \x7f",
-        "host: b",
-        "connection: host",
-    ];
-    check_all(&shapes, |shape| {
+    check_all(MALFORMED_LINES, |shape| {
         format!("GET / HTTP/1.1\r\nhost: a\r\n{shape}\r\n\r\n")
     });
 }
 
+/// The only lines of a request.
+const MALFORMED_HOSTS: &[&str] = &[
+    "",
+    "host: a b\r\n",
+    "host: a, b\r\n",
+    "host: a/b\r\n",
+    "host: u@a\r\n",
+    "host: a:b\r\n",
+    "host: a\r\nhost: a\r\n",
+    "host: [::1\r\n",
+    " host: a\r\n",
+];
+
 #[test]
 fn malformed_hosts_are_refused() {
-    let shapes = [
-        "",
-        "host: a b\r\n",
-        "host: a, b\r\n",
-        "host: a/b\r\n",
-        "host: u@a\r\n",
-        "host: a:b\r\n",
-        "host: a\r\nhost: a\r\n",
-        "host: [::1\r\n",
-        " host: a\r\n",
-    ];
-    check_all(&shapes, |shape| format!("GET / HTTP/1.1\r\n{shape}\r\n"));
+    check_all(MALFORMED_HOSTS, |shape| {
+        format!("GET / HTTP/1.1\r\n{shape}\r\n")
+    });
 }
+
+/// Request lines with their ends.
+const MALFORMED_STARTS: &[&str] = &[
+    "GET /\r\n",
+    "GET  / HTTP/1.1\r\n",
+    "GET / HTTP/1.1 \r\n",
+    "GET /a b HTTP/1.1\r\n",
+    "GET\t/\tHTTP/1.1\r\n",
+    "GET / HTTP/1.1\n",
+    "GET / http/1.1\r\n",
+    "GET / HTTP/1.1x\r\n",
+    "GET a HTTP/1.1\r\n",
+    "GET * HTTP/1.1\r\n",
+    "GET /a#b HTTP/1.1\r\n",
+    "G(T / HTTP/1.1\r\n",
+    "GET http:///a HTTP/1.1\r\n",
+    "GET http://u:p@a/ HTTP/1.1\r\n",
+    "GET http://b/ HTTP/1.1\r\n",
+    "GET ftp://a/ HTTP/1.1\r\n",
+    " GET / HTTP/1.1\r\n",
+    "GET /\x01 HTTP/1.1\r\n",
+    "CONNECT / HTTP/1.1\r\n",
+    "\x16\x03\x01\x02\0\x01\0\r\n",
+];
 
 #[test]
 fn malformed_request_lines_are_refused() {
-    let shapes = [
-        "GET /\r\n",
-        "GET  / HTTP/1.1\r\n",
-        "GET / HTTP/1.1 \r\n",
-        "GET /a b HTTP/1.1\r\n",
-        "GET\t/\tHTTP/1.1\r\n",
-        "GET / HTTP/1.1\n",
-        "GET / http/1.1\r\n",
-        "GET / HTTP/1.1x\r\n",
-        "GET a HTTP/1.1\r\n",
-        "GET * HTTP/1.1\r\n",
-        "GET /a#b HTTP/1.1\r\n",
-        "G(T / HTTP/1.1\r\n",
-        "GET http:///a HTTP/1.1\r\n",
-        "GET http://u:p@a/ HTTP/1.1\r\n",
-        "GET http://b/ HTTP/1.1\r\n",
-        "GET ftp://a/ HTTP/1.1\r\n",
-        " GET / HTTP/1.1\r\n",
-        "GET /\x01 HTTP/1.1\r\n",
-        "CONNECT / HTTP/1.1\r\n",
-        "\x16\x03\x01\x02\0\x01\0\r\n",
-    ];
-    check_all(&shapes, |shape| format!("{shape}host: a\r\n\r\n"));
+    check_all(MALFORMED_STARTS, |shape| format!("{shape}host: a\r\n\r\n"));
 }
 
 #[test]
@@ -166,28 +176,31 @@ fn what_is_not_spoken_is_refused_by_name() {
     check(&world, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505);
 }
 
+/// Chunked bodies.
+const MALFORMED_CHUNKS: &[&str] = &[
+    "x\r\n",
+    "\r\n",
+    "-1\r\n",
+    "0x1\r\na\r\n0\r\n\r\n",
+    " 1\r\na\r\n",
+    "1 \r\na\r\n",
+    "1\na\r\n",
+    "1\r\nab\r\n",
+    "1\r\na\n0\r\n\r\n",
+    "10000000000000000\r\n",
+    "8000000000000000\r\n",
+    "1;\0\r\na\r\n",
+    "1;\n\r\na\r\n",
+    "0\r\n\n",
+    "0\r\ntransfer-encoding: chunked\r\n\r\n",
+    "0\r\ncontent-length: 3\r\n\r\n",
+    "0\r\nhost: b\r\n\r\n",
+    "0\r\nx : y\r\n\r\n",
+];
+
 #[test]
 fn malformed_chunks_reach_nobody() {
-    for chunks in [
-        "x\r\n",
-        "\r\n",
-        "-1\r\n",
-        "0x1\r\na\r\n0\r\n\r\n",
-        " 1\r\na\r\n",
-        "1 \r\na\r\n",
-        "1\na\r\n",
-        "1\r\nab\r\n",
-        "1\r\na\n0\r\n\r\n",
-        "10000000000000000\r\n",
-        "8000000000000000\r\n",
-        "1;\0\r\na\r\n",
-        "1;\n\r\na\r\n",
-        "0\r\n\n",
-        "0\r\ntransfer-encoding: chunked\r\n\r\n",
-        "0\r\ncontent-length: 3\r\n\r\n",
-        "0\r\nhost: b\r\n\r\n",
-        "0\r\nx : y\r\n\r\n",
-    ] {
+    for chunks in MALFORMED_CHUNKS {
         let world = nobody();
         let mut client = world.client();
         let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";

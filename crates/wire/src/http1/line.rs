@@ -8,8 +8,7 @@ use httparse::Header;
 use super::fields::{Field, Fields};
 use super::reject::Reject;
 
-/// The most lines that a head may have whatever its limits say: the scanner's own room, which
-/// lies on the stack.
+/// The most lines of a head that the scanner's own room, which lies on the stack, is enough for.
 pub(super) const LINES_MAX: usize = 256;
 
 /// How many empty lines may precede a request (RFC 9112, section 2.2, asks for at least one).
@@ -18,12 +17,20 @@ pub(crate) const EMPTY_LINES_MAX: usize = 4;
 /// Where the scanner puts the lines; uninitialized, so that it costs nothing to make.
 pub(super) type Room<'b> = [MaybeUninit<Header<'b>>; LINES_MAX];
 
+/// Room for as many lines as the limits allow, for the rare head that needs it.
+#[cold]
+pub(super) fn large_room<'b>(limits: &Limits) -> Vec<MaybeUninit<Header<'b>>> {
+    let mut room = Vec::with_capacity(limits.headers);
+    room.resize_with(limits.headers, MaybeUninit::uninit);
+    room
+}
+
 /// The bounds of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes from the start of the buffer to the end of the blank line.
     pub head_bytes: usize,
-    /// Header lines; more than 256 counts as 256.
+    /// Header lines. Heads with more than 256 cost an allocation each.
     pub headers: usize,
 }
 

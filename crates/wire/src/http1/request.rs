@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use httparse::{Request, Status};
+use httparse::{Header, Request, Status};
 
 use super::Framing;
 use super::fields::{Field, Fields};
@@ -87,13 +87,27 @@ impl RequestHead {
     /// Connection and what it lists, Keep-Alive, Proxy-Connection, TE and Upgrade. Of a `Reject`
     /// and of `Partial` nothing in `self` may be used.
     pub fn parse(&mut self, buf: &[u8], limits: &Limits) -> Result<Parsed, Reject> {
+        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; LINES_MAX];
+        match self.parse_into(buf, limits, &mut room[..limits.headers.min(LINES_MAX)]) {
+            Err(Reject::TooManyLines) if limits.headers > LINES_MAX => {
+                self.parse_into(buf, limits, &mut line::large_room(limits))
+            }
+            parsed => parsed,
+        }
+    }
+
+    #[inline]
+    fn parse_into<'b>(
+        &mut self,
+        buf: &'b [u8],
+        limits: &Limits,
+        room: &mut [MaybeUninit<Header<'b>>],
+    ) -> Result<Parsed, Reject> {
         let window = limits.window(buf);
         self.start = match skip_empty_lines(window)? {
             Some(start) => start,
             None => return limits.partial(buf),
         };
-        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; LINES_MAX];
-        let room = &mut room[..limits.headers.min(LINES_MAX)];
         let mut request = Request::new(&mut []);
         match request.parse_with_uninit_headers(&window[self.start..], room) {
             Ok(Status::Complete(len)) => self.len = self.start + len,

@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use httparse::{Response, Status};
+use httparse::{Header, Response, Status};
 
 use super::Framing;
 use super::fields::{Field, Fields};
@@ -45,14 +45,29 @@ impl ResponseHead {
         limits: &Limits,
         request: Method,
     ) -> Result<Parsed, Reject> {
+        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; LINES_MAX];
+        match self.parse_into(buf, limits, request, &mut room[..limits.headers.min(LINES_MAX)]) {
+            Err(Reject::TooManyLines) if limits.headers > LINES_MAX => {
+                self.parse_into(buf, limits, request, &mut line::large_room(limits))
+            }
+            parsed => parsed,
+        }
+    }
+
+    #[inline]
+    fn parse_into<'b>(
+        &mut self,
+        buf: &'b [u8],
+        limits: &Limits,
+        request: Method,
+        room: &mut [MaybeUninit<Header<'b>>],
+    ) -> Result<Parsed, Reject> {
         let window = limits.window(buf);
         match window.first() {
             None => return limits.partial(buf),
             Some(b'\r' | b'\n') => return Err(Reject::EmptyLines),
             Some(_) => {}
         }
-        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; LINES_MAX];
-        let room = &mut room[..limits.headers.min(LINES_MAX)];
         let mut response = Response::new(&mut []);
         let scanned = httparse::ParserConfig::default().parse_response_with_uninit_headers(
             &mut response,

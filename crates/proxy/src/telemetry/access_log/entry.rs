@@ -55,16 +55,8 @@ impl Entry<'_> {
     fn write_text(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
         write_time(self.start_us, out)?;
         out.extend_from_slice(b" \"");
-        quoted(self.method, out);
-        out.push(b' ');
-        quoted(self.path, out);
-        write!(
-            out,
-            " {}\" {} {}",
-            self.protocol,
-            self.status,
-            self.flag.label()
-        )?;
+        self.write_request_line(out)?;
+        write!(out, "\" {} {}", self.status, self.flag.label())?;
         write!(out, " {} {} ", self.bytes_in, self.bytes_out)?;
         write_millis(self.duration_us, out)?;
         match self.upstream {
@@ -83,6 +75,17 @@ impl Entry<'_> {
         }
         out.push(b'\n');
         Ok(())
+    }
+
+    fn write_request_line(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
+        if self.method.is_empty() {
+            // It could not be read.
+            return out.write_all(b"-");
+        }
+        quoted(self.method, out);
+        out.push(b' ');
+        quoted(self.path, out);
+        write!(out, " {}", self.protocol)
     }
 
     fn write_json(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
