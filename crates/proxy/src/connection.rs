@@ -117,3 +117,22 @@ async fn shake_hands(down: &mut Downstream, view: &View) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What every idle connection costs, with its stream and its place in the reactor beside it. If
+    /// it has become smaller: good, correct the bounds. If larger: box what is rare.
+    #[test]
+    fn an_idle_connection_stays_small() {
+        let size = size_of_future(serve);
+        assert!((1200..=1500).contains(&size), "{size}");
+        assert!(size_of::<Stream>() <= 64, "{}", size_of::<Stream>());
+        assert!(size_of::<crate::tls::Tls>() <= 1024, "{}", size_of::<crate::tls::Tls>());
+    }
+}
