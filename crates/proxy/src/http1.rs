@@ -130,10 +130,7 @@ pub(crate) async fn answer(
             down.inbox.consume(length);
             true
         }
-        _ => {
-            Box::pin(linger(down)).await;
-            false
-        }
+        _ => false,
     }
 }
 

@@ -30,12 +30,28 @@ pub(crate) async fn serve(down: &mut Downstream) -> bool {
     }
     let mut exchange = down.worker.lend_exchange();
     let mut record = Record::begin(down.worker.reactor.now());
-    let keep = match proxy(down, &mut exchange, &mut record).await {
-        Ok(keep) => keep,
+    let after = match proxy(down, &mut exchange, &mut record).await {
+        Ok(true) => After::Stay,
+        Ok(false) => After::Linger,
         Err(error) => fail(down, &exchange, error, &mut record).await,
     };
+    // The request ends here, however long its connection takes to.
+    drop(record);
     down.worker.give_back_exchange(exchange);
-    keep
+    if after == After::Linger {
+        Box::pin(http1::linger(down)).await;
+    }
+    after == After::Stay
+}
+
+/// What becomes of the connection after a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Stay,
+    /// It ends once the downstream has its answer.
+    Linger,
+    /// It ends at once.
+    Drop,
 }
 
 /// Answers for what went wrong, if something can still be answered.
@@ -44,18 +60,21 @@ async fn fail(
     exchange: &Exchange,
     error: Error,
     record: &mut Record,
-) -> bool {
+) -> After {
     record.flag = error.flag;
     if error.flag == Flag::DownstreamClosed {
-        return false;
+        return After::Drop;
     }
     crate::log::debug(format_args!("{}: {error}", down.peer));
     if record.answered {
         // The downstream must not take a part for the whole.
         down.stream.tcp.abort_on_close();
-        return false;
+        return After::Drop;
     }
-    http1::answer(down, exchange, &error, record).await
+    match http1::answer(down, exchange, &error, record).await {
+        true => After::Stay,
+        false => After::Linger,
+    }
 }
 
 /// The life of a request.
@@ -186,7 +205,7 @@ async fn attempts(
                 match result {
                     Ok(outcome) => {
                         upstream.checkin(&down.worker, outcome.keep_up);
-                        return Ok(finish(down, outcome.keep_down).await);
+                        return Ok(outcome.keep_down);
                     }
                     Err(failed) => {
                         upstream.checkin(&down.worker, false);
@@ -206,11 +225,4 @@ async fn attempts(
         exchange.response_extra.clear();
         record.retry();
     }
-}
-
-async fn finish(down: &mut Downstream, keep: bool) -> bool {
-    if !keep {
-        Box::pin(http1::linger(down)).await;
-    }
-    keep
 }

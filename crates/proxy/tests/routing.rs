@@ -159,38 +159,25 @@ fn own_answer_to_head_has_no_body() {
 #[test]
 fn closed_route_lets_in_whom_it_names_and_nobody_else() {
     let (ca, app) = (TestCa::new(), EchoServer::start());
-    let (server, good, other) = (
-        ca.identity("server"),
-        ca.identity("good"),
-        ca.identity("other"),
-    );
-    let open = "{prefix: /open, cluster: main}";
-    let sidecar = Sidecar::inbound(app.addr()).identity(&server);
-    let proxy = start(
-        &sidecar
-            .allow(std::slice::from_ref(&good.id))
-            .further_route(open),
-    );
-    let connect = |who: &testkit::TestIdentity| {
-        MeshConnector::new(&who.credentials(), &server.id)
-            .connect(proxy.addr())
-            .unwrap()
-    };
-    let statuses = |path| {
-        let mut plain = RawClient::connect(proxy.addr());
-        [
-            connect(&good).get(path),
-            connect(&other).get(path),
-            plain.get(path),
-        ]
-        .map(|a| a.status())
-    };
-    assert_eq!(statuses("/"), [200, 403, 403]);
-    assert_eq!(statuses("/open"), [200, 200, 200]);
+    let [server, good, other] = ["server", "good", "other"].map(|name| ca.identity(name));
+    let sidecar = Sidecar::inbound(app.addr())
+        .identity(&server)
+        .allow(&[good.id.clone()]);
+    let proxy = start(&sidecar.further_route("{prefix: /open, cluster: main}"));
+    let addr = proxy.addr();
+    for (path, statuses) in [("/", [200, 403, 403]), ("/open", [200, 200, 200])] {
+        let mesh = [&good, &other].map(|who| {
+            let connector = MeshConnector::new(&who.credentials(), &server.id);
+            connector.connect(addr).unwrap().get(path).status()
+        });
+        let plain = RawClient::connect(addr).get(path).status();
+        assert_eq!([mesh[0], mesh[1], plain], statuses, "{path}");
+    }
     assert_eq!(app.request_count(), 4);
-    let refused = |source| [("flag", "RBAC"), ("source_workload", source)];
-    proxy.metric_becomes("leno_requests_total", &refused("other"), 1.0);
-    proxy.metric_becomes("leno_requests_total", &refused("unknown"), 1.0);
+    for source in ["other", "unknown"] {
+        let refused = [("flag", "RBAC"), ("source_workload", source)];
+        proxy.metric_becomes("leno_requests_total", &refused, 1.0);
+    }
 }
 
 #[test]
@@ -227,9 +214,10 @@ fn lines(message: &Message) -> Vec<String> {
 #[test]
 fn filters_set_and_remove_request_headers() {
     let (received, _) = filtered(
-        "{setRequestHeader: {name: x-leno, value: \"1\"}}, {removeRequestHeader: {name: X-Internal}}",
-        "GET / HTTP/1.1\r\nX-Internal: 1\r\nHost: a\r\nX-LENO: no\r\nx-internal: 2\r\nx-leno: no\r\n\
-         x-internals: 3\r\n\r\n",
+        "{setRequestHeader: {name: x-leno, value: \"1\"}}, \
+         {removeRequestHeader: {name: X-Internal}}",
+        "GET / HTTP/1.1\r\nX-Internal: 1\r\nHost: a\r\nX-LENO: no\r\nx-internal: 2\r\n\
+         x-leno: no\r\nx-internals: 3\r\n\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
     );
     let expected = "GET / HTTP/1.1\r\nHost: a\r\nx-internals: 3\r\nx-leno: 1\r\n\r\n";
@@ -239,7 +227,8 @@ fn filters_set_and_remove_request_headers() {
 #[test]
 fn filters_set_and_remove_response_headers() {
     let (received, answer) = filtered(
-        "{setResponseHeader: {name: x-served-by, value: leno}}, {removeResponseHeader: {name: server}}",
+        "{setResponseHeader: {name: x-served-by, value: leno}}, \
+         {removeResponseHeader: {name: server}}",
         GET,
         "HTTP/1.1 200 OK\r\nServer: secret\r\nx-1: 1\r\nX-Served-By: app\r\ncontent-length: 2\r\n\
          SERVER: again\r\n\r\nok",
@@ -256,7 +245,8 @@ fn filters_run_in_their_order() {
     let (received, answer) = filtered(
         "{setRequestHeader: {name: a, value: \"1\"}}, {removeRequestHeader: {name: a}}, \
          {removeRequestHeader: {name: b}}, {setRequestHeader: {name: b, value: \"2\"}}, \
-         {setResponseHeader: {name: c, value: \"3\"}}, {setResponseHeader: {name: c, value: \"4\"}}",
+         {setResponseHeader: {name: c, value: \"3\"}}, \
+         {setResponseHeader: {name: c, value: \"4\"}}",
         "GET / HTTP/1.1\r\nhost: a\r\nb: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
     );
@@ -267,7 +257,8 @@ fn filters_run_in_their_order() {
 #[test]
 fn filters_leave_chunked_and_large_bodies_alone() {
     let app = EchoServer::start();
-    let filters = "filters: [{setRequestHeader: {name: a, value: b}}, {setResponseHeader: {name: c, value: d}}]";
+    let filters = "filters: [{setRequestHeader: {name: a, value: b}}, \
+                   {setResponseHeader: {name: c, value: d}}]";
     let proxy = start(&Sidecar::outbound(&[app.addr()]).route(filters));
     let body = "0123456789".repeat(100_000);
     let mut client = RawClient::connect(proxy.addr());
@@ -297,32 +288,19 @@ fn holding(script: Vec<Step>, hold: &str) -> (ScriptedUpstream, ProxyProcess) {
 
 #[test]
 fn held_request_goes_on_when_its_body_is_whole() {
-    let script = vec![
-        Step::ReadRequest,
-        Step::answer("ok"),
-        Step::ReadRequest,
-        Step::answer("2"),
-    ];
+    let script = [Step::ReadRequest, Step::answer("ok")];
+    let script = [script.clone(), script].concat();
     let (upstream, proxy) = holding(script, "delay: 20ms, bufferBytes: 1000");
     let mut client = RawClient::connect(proxy.addr());
-    let parts = [
-        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n",
-        "5\r\nhel",
-        "lo\r\n0\r\n\r\n",
-    ];
-    client.send(parts[0]);
-    client.send(parts[1]);
+    let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+    client.send(format!("{head}5\r\nhel"));
     // Another request has been through meanwhile: the held one has had its time.
-    assert_eq!(RawClient::connect(proxy.addr()).get("/").text(), "ok");
-    assert_eq!(
-        (
-            upstream.connection_count(),
-            upstream.received_text(0).contains("POST")
-        ),
-        (1, false)
-    );
-    assert_eq!(client.ask(parts[2]).text(), "2");
-    assert!(upstream.received_text(0).ends_with(&parts.concat()));
+    let other = RawClient::connect(proxy.addr()).get("/");
+    assert_eq!(other.text(), "ok");
+    assert!(!upstream.received_text(0).contains("POST"));
+    assert_eq!(client.ask("lo\r\n0\r\n\r\n").text(), "ok");
+    let whole = format!("{head}5\r\nhello\r\n0\r\n\r\n");
+    assert!(upstream.received_text(0).ends_with(&whole));
 }
 
 #[test]
@@ -342,28 +320,28 @@ fn held_requests_may_be_pipelined() {
     );
 }
 
+#[track_caller]
+fn check_too_large(framing: &str, body: &str) {
+    let (upstream, proxy) = holding(vec![Step::ReadEnd], "delay: 0ms, bufferBytes: 10");
+    let head = format!("POST / HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n");
+    for cut in [0, 5, body.len()] {
+        let mut client = RawClient::connect(proxy.addr());
+        client.send(format!("{head}{}", &body[..cut]));
+        // It may be refused, and the connection closed, before all was sent.
+        let _ = client.try_send(&body[cut..]);
+        assert_eq!(client.response().status(), 413, "{framing}, cut at {cut}");
+    }
+    assert_eq!(upstream.connection_count(), 0);
+    proxy.metric_becomes("leno_requests_total", &[("flag", "TL")], 3.0);
+}
+
 #[test]
 fn body_too_large_to_be_held_is_a_413() {
-    for (framing, body) in [
-        ("content-length: 11", "01234567890"),
-        (
-            "transfer-encoding: chunked",
-            "b\r\n01234567890\r\n0\r\n\r\n",
-        ),
-    ] {
-        let (upstream, proxy) = holding(vec![Step::ReadEnd], "delay: 0ms, bufferBytes: 10");
-        for cut in [0, 5, body.len()] {
-            let mut client = RawClient::connect(proxy.addr());
-            client.send(format!(
-                "POST / HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n{}",
-                &body[..cut]
-            ));
-            let _ = client.try_send(&body[cut..]);
-            assert_eq!(client.response().status(), 413, "{framing}, cut at {cut}");
-        }
-        assert_eq!(upstream.connection_count(), 0);
-        proxy.metric_becomes("leno_requests_total", &[("flag", "TL")], 3.0);
-    }
+    check_too_large("content-length: 11", "01234567890");
+    check_too_large(
+        "transfer-encoding: chunked",
+        "b\r\n01234567890\r\n0\r\n\r\n",
+    );
 }
 
 #[test]

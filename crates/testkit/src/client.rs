@@ -90,7 +90,7 @@ impl<S: Read + Write> Client<S> {
         self.stream.flush()
     }
 
-    /// Sends bytes in pieces of at most `size`, each a segment of its own where the kernel keeps up.
+    /// Sends bytes in pieces of at most `size`, each a segment where the kernel keeps up.
     ///
     /// # Panics
     /// If the connection is gone.

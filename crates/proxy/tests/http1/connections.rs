@@ -70,7 +70,8 @@ fn unused_upstream_connection_is_closed_after_its_time() {
 
 #[test]
 fn answer_with_bytes_behind_it_does_not_disturb_the_next_one() {
-    let stray = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil";
+    let stray = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok\
+                 HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil";
     let world = scripted(vec![
         vec![Step::ReadRequest, Step::send(stray), Step::ReadEnd],
         vec![Step::ReadRequest, Step::answer("good"), Step::ReadEnd],
@@ -87,7 +88,8 @@ fn pipeline(count: usize) -> (String, Vec<String>) {
         0 => format!("GET /bytes/{n} HTTP/1.1\r\nhost: a\r\n\r\n"),
         1 => format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n{n:04}"),
         _ => format!(
-            "PUT / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n4\r\n{n:04}\r\n0\r\n\r\n"
+            "PUT / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
+             4\r\n{n:04}\r\n0\r\n\r\n"
         ),
     };
     let answer = |n: usize| match n % 3 {

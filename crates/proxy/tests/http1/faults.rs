@@ -77,41 +77,23 @@ fn upstream_that_ends_amid_chunks_never_becomes_a_last_chunk() {
     }
 }
 
-/// As a proxy may lose bytes that were there before a reset, only the end is looked at.
 #[test]
 fn reset_amid_a_body_is_a_reset_for_the_client() {
-    for part in [
-        "content-length: 10\r\n\r\nhello",
-        "transfer-encoding: chunked\r\n\r\n5\r\nhel",
-    ] {
-        let steps = [
-            Step::send(format!("{OK}{part}")),
-            Step::ReadUntil(b"go".to_vec()),
-            Step::Reset,
-        ];
-        let world = scripted(vec![[vec![Step::ReadHead], steps.to_vec()].concat()]);
-        let mut client = world.client();
-        client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n");
-        client.expect(format!("{OK}{part}"));
-        client.send("go");
-        assert_eq!(client.read_to_end(), (vec![], End::Reset));
+    let counted = "content-length: 10\r\n\r\nhello";
+    let chunked = "transfer-encoding: chunked\r\n\r\n5\r\nhel";
+    for part in [counted, chunked] {
+        let part = format!("{OK}{part}");
+        let world = breaking_later(&part, &[Step::Reset]);
+        assert_eq!(watch(&world, &part), (vec![], End::Reset));
         world.flagged("UC", 1.0);
     }
 }
 
 #[test]
 fn reset_of_a_close_delimited_answer_is_not_its_end() {
-    let steps = [
-        Step::send(format!("{OK}\r\nhello")),
-        Step::ReadUntil(b"go".to_vec()),
-        Step::Reset,
-    ];
-    let world = scripted(vec![[vec![Step::ReadHead], steps.to_vec()].concat()]);
-    let mut client = world.client();
-    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n");
-    client.expect(format!("{OK}connection: close\r\n\r\nhello"));
-    client.send("go");
-    assert_eq!(client.read_to_end(), (vec![], End::Reset));
+    let world = breaking_later(&format!("{OK}\r\nhello"), &[Step::Reset]);
+    let beginning = format!("{OK}connection: close\r\n\r\nhello");
+    assert_eq!(watch(&world, &beginning), (vec![], End::Reset));
     world.flagged("UC", 1.0);
 }
 
@@ -160,33 +142,38 @@ fn answer_that_breaks_the_protocol_is_a_502() {
     lines(&format!("x: {}", "y".repeat(70_000)));
 }
 
+/// The beginning of an answer, then this when it has arrived.
+fn breaking_later(beginning: &str, then: &[Step]) -> World<ScriptedUpstream> {
+    let wait = Step::ReadUntil(b"go".to_vec());
+    let steps = [&[Step::ReadHead, Step::send(beginning), wait], then].concat();
+    scripted(vec![steps])
+}
+
+/// The client has the beginning for sure when the rest comes; says what came after, and how the
+/// connection ended.
+fn watch(world: &World<ScriptedUpstream>, beginning: &str) -> (Vec<u8>, End) {
+    let mut client = world.client();
+    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n");
+    client.expect(beginning);
+    client.send("go");
+    client.read_to_end()
+}
+
 #[test]
 fn broken_chunks_of_an_answer_cut_the_client() {
     let head = format!("{OK}transfer-encoding: chunked\r\n\r\n");
+    let trailer = "0\r\ncontent-length: 1\r\n\r\n";
     for chunks in [
         "x\r\n",
         "5\r\nhelloX",
         "-1\r\n\r\n",
         "5\nhello\r\n",
-        "0\r\ncontent-length: 1\r\n\r\n",
+        trailer,
     ] {
-        let steps = [
-            Step::send(&head),
-            Step::ReadUntil(b"go".to_vec()),
-            Step::send(chunks),
-        ];
-        let world = scripted(vec![
-            [vec![Step::ReadHead], steps.to_vec(), vec![Step::ReadEnd]].concat(),
-        ]);
-        let mut client = world.client();
-        client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n");
-        client.expect(&head);
-        client.send("go");
-        let (rest, end) = client.read_to_end();
-        assert!(
-            !rest.ends_with(b"0\r\n\r\n") && end == End::Reset,
-            "{chunks} {rest:?} {end:?}"
-        );
+        let world = breaking_later(&head, &[Step::send(chunks), Step::ReadEnd]);
+        let (rest, end) = watch(&world, &head);
+        assert!(!rest.ends_with(b"\r\n\r\n"), "{chunks:?}: {rest:?}");
+        assert_eq!(end, End::Reset, "{chunks:?}");
         world.flagged("UPE", 1.0);
     }
 }

@@ -16,15 +16,15 @@ fn check_answer(answer: &str, passed: &str) {
 
 #[test]
 fn request_passes_byte_for_byte() {
-    let request = "BREW /a/../b//c%2e?d=%20&e=\"f\" HTTP/1.1\r\nhOsT: a\r\nX-b: 1\r\nx-A:2\r\nX-B:  3 \
-                   \r\nAccept: */*\r\nx-empty:\r\n\r\n";
+    let request = "BREW /a/../b//c%2e?d=%20&e=\"f\" HTTP/1.1\r\nhOsT: a\r\nX-b: 1\r\n\
+                   x-A:2\r\nX-B:  3 \r\nAccept: */*\r\nx-empty:\r\n\r\n";
     assert_eq!(forwarded(request), request);
 }
 
 #[test]
 fn answer_passes_byte_for_byte() {
-    let answer = "HTTP/1.1 299 Good  Enough\r\nX-b: 1\r\nSET-cookie: a=b; c\r\nset-Cookie: d\r\nx-A:2\
-                  \r\ncontent-LENGTH: 2\r\n\r\nok";
+    let answer = "HTTP/1.1 299 Good  Enough\r\nX-b: 1\r\nSET-cookie: a=b; c\r\nset-Cookie: d\r\n\
+                  x-A:2\r\ncontent-LENGTH: 2\r\n\r\nok";
     check_answer(answer, answer);
 }
 
@@ -43,8 +43,8 @@ fn bytes_beyond_ascii_in_values_pass() {
 #[test]
 fn hop_by_hop_headers_of_a_request_stay_on_their_hop() {
     let request = "GET / HTTP/1.1\r\nhost: a\r\nKeep-Alive: timeout=5\r\nx-1: 1\r\n\
-                   Connection: X-Private, keep-alive\r\nx-PRIVATE: s\r\nProxy-Connection: keep-alive\r\n\
-                   TE: trailers\r\nx-2: 2\r\n\r\n";
+                   Connection: X-Private, keep-alive\r\nx-PRIVATE: s\r\n\
+                   Proxy-Connection: keep-alive\r\nTE: trailers\r\nx-2: 2\r\n\r\n";
     assert_eq!(
         forwarded(request),
         "GET / HTTP/1.1\r\nhost: a\r\nx-1: 1\r\nx-2: 2\r\n\r\n"
@@ -77,8 +77,8 @@ fn close_of_one_hop_does_not_close_the_other() {
 
 #[test]
 fn unasked_upgrades_are_ignored() {
-    let request = "GET / HTTP/1.1\r\nhost: a\r\nUpgrade: TLS/1.2, h2c\r\nHTTP2-Settings: AAMAAABk\r\n\
-                   Connection: Upgrade, HTTP2-Settings\r\n\r\n";
+    let request = "GET / HTTP/1.1\r\nhost: a\r\nUpgrade: TLS/1.2, h2c\r\n\
+                   HTTP2-Settings: AAMAAABk\r\nConnection: Upgrade, HTTP2-Settings\r\n\r\n";
     assert_eq!(forwarded(request), GET);
 }
 
@@ -203,7 +203,8 @@ fn length_of_a_204_does_not_mislead_the_client() {
 
 #[test]
 fn interim_answers_pass_in_order() {
-    let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nlink: </b>\r\n\r\n\
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n\
+                   HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nlink: </b>\r\n\r\n\
                    HTTP/1.1 102 Processing\r\n\r\n";
     let answer = format!("{interim}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     check_answer(&answer, &answer);
