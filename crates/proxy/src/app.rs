@@ -154,7 +154,9 @@ async fn quiet(
             _ = interrupt.recv() => break,
             _ = hang_up.recv() => reload(live, registry),
             _ = look.tick() => {
-                trimmer.look(live.connections());
+                if trimmer.look(live.connections()) {
+                    live.seats().iter().for_each(|seat| seat.sender.send(Message::Trim));
+                }
                 if live.has_changed() {
                     reload(live, registry);
                 }

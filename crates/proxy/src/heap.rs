@@ -17,17 +17,27 @@ pub(crate) struct Trimmer {
 
 impl Trimmer {
     /// To be called now and then with the number of open connections: once that has changed much
-    /// and then come to rest, memory goes back.
-    pub(crate) fn look(&mut self, connections: u32) {
+    /// and then come to rest, memory goes back. True when it has: each worker is then to call
+    /// [`trim_end`].
+    pub(crate) fn look(&mut self, connections: u32) -> bool {
         let resting = connections.abs_diff(self.last) < CHANGE_MIN / 10;
         self.last = connections;
         self.moved |= connections.abs_diff(self.at_trim) >= CHANGE_MIN;
-        if resting && self.moved {
+        let due = resting && self.moved;
+        if due {
             self.at_trim = connections;
             self.moved = false;
             trim();
         }
+        due
     }
+}
+
+/// Gives back the end of the calling thread's own heap, which `malloc_trim` joins together but
+/// leaves alone: glibc looks at it when a chunk of 64 KiB or more is freed.
+pub(crate) fn trim_end() {
+    const CHUNK_BYTES: usize = 80 * 1024;
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(CHUNK_BYTES)));
 }
 
 #[cfg(target_env = "gnu")]

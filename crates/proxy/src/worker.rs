@@ -4,6 +4,7 @@
 use crate::buffer;
 use crate::connection;
 use crate::exchange::Exchange;
+use crate::heap;
 use crate::listener::{self, Listening};
 use crate::pool::EndpointState;
 use crate::snapshot::{ALPN, Endpoint, Snapshot};
@@ -38,6 +39,8 @@ pub(crate) enum Message {
     /// Accept what is queued, then close.
     Unlisten(Arc<str>),
     Snapshot(Arc<Snapshot>),
+    /// Give memory back to the kernel.
+    Trim,
     /// Finish what runs, tell everybody to go, end.
     Drain,
 }
@@ -205,6 +208,7 @@ async fn listen_to(worker: Rc<Worker>, mailbox: Mailbox<Message>) {
             Message::Listen(socket) => worker.listen(socket),
             Message::Unlisten(name) => worker.unlisten(&name),
             Message::Snapshot(snapshot) => worker.apply(snapshot),
+            Message::Trim => heap::trim_end(),
             Message::Drain => {
                 worker.reactor.spawn(drain(Rc::clone(&worker)));
             }

@@ -84,8 +84,7 @@ fn new_certificates_under_load_cost_no_request() {
     let traffic = Traffic::start(pair.outbound.addr(), 8);
     let connector = MeshConnector::new(&pair.client.credentials(), &pair.server.id);
     let addr = pair.inbound.addr();
-    let direct = connector.clone();
-    let mesh = Traffic::with(2, usize::MAX, move || direct.connect(addr).unwrap());
+    let mesh = Traffic::with(2, usize::MAX, move || connector.connect(addr).unwrap());
     for _ in 0..3 {
         traffic.goes_on(100);
         mesh.goes_on(20);

@@ -162,7 +162,7 @@ fn closed_route_lets_in_whom_it_names_and_nobody_else() {
     let [server, good, other] = ["server", "good", "other"].map(|name| ca.identity(name));
     let sidecar = Sidecar::inbound(app.addr())
         .identity(&server)
-        .allow(&[good.id.clone()]);
+        .allow(std::slice::from_ref(&good.id));
     let proxy = start(&sidecar.further_route("{prefix: /open, cluster: main}"));
     let addr = proxy.addr();
     for (path, statuses) in [("/", [200, 403, 403]), ("/open", [200, 200, 200])] {

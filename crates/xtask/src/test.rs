@@ -140,7 +140,11 @@ fn watch(command: &mut Command) -> Result<Skipped> {
     let skipped = harness::pass_on(stdout, std::io::stdout())?;
     let status = child.wait()?;
     if !status.success() {
-        bail!("tests failed ({status})");
+        let skipped: String = skipped
+            .iter()
+            .map(|what| format!("\nskipped: {what}"))
+            .collect();
+        bail!("tests failed ({status}){skipped}");
     }
     Ok(skipped)
 }

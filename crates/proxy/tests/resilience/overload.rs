@@ -125,7 +125,7 @@ fn two_workers_share_the_connections_and_go_on_to() {
     let mut numbers = 0..;
     clients.retain(|_| {
         let number: usize = numbers.next().unwrap();
-        workers[number] == workers[0] || number % 4 == 0
+        workers[number] == workers[0] || number.is_multiple_of(4)
     });
     proxy.metric_becomes(ACTIVE, &[], clients.len() as f64);
     clients.extend(connect(64 - clients.len()));
