@@ -44,11 +44,16 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let access_log = open_access_log(&config, &registry)?;
     let (seats, mailboxes) = make_seats(worker_count(&config))?;
     let sockets = socket::open_all(&config.listeners)?;
-    let bound = sockets.iter().map(|(socket, addr)| (socket.name.to_string(), *addr)).collect();
+    let bound = sockets
+        .iter()
+        .map(|(socket, addr)| (socket.name.to_string(), *addr))
+        .collect();
     let mut live = Live::new(options.clone(), snapshot, tickets, Arc::clone(&seats));
     live.listen(sockets);
     let threads = start_workers(mailboxes, &live, &registry, access_log.as_ref())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         quiet(&mut live, &registry, bound).await?;
         let limit = live.snapshot().config.limits.drain_timeout;
@@ -68,7 +73,13 @@ fn raise_descriptors() {
     if current == maximum {
         return;
     }
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+    if let Err(error) = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    ) {
         log::warn(format_args!("at most {current:?} descriptors: {error}"));
     }
 }
@@ -81,11 +92,10 @@ fn worker_count(config: &Config) -> usize {
     }
 }
 
-fn open_access_log(
-    config: &Config,
-    registry: &Registry,
-) -> anyhow::Result<Option<AccessLog>> {
-    let Some(log) = &config.access_log else { return Ok(None) };
+fn open_access_log(config: &Config, registry: &Registry) -> anyhow::Result<Option<AccessLog>> {
+    let Some(log) = &config.access_log else {
+        return Ok(None);
+    };
     let opened = AccessLog::open(log, registry.access_log_dropped());
     let context = || format!("the access log {} cannot be opened", log.path.display());
     Ok(Some(opened.with_context(context)?))
@@ -99,7 +109,11 @@ fn make_seats(count: usize) -> anyhow::Result<(Arc<Vec<Seat>>, Mailboxes)> {
     for _ in 0..count {
         let (sender, mailbox) = Mailbox::detached()?;
         let (connections, generation) = (AtomicU32::new(0), AtomicU64::new(1));
-        seats.push(Seat { sender, connections, generation });
+        seats.push(Seat {
+            sender,
+            connections,
+            generation,
+        });
         mailboxes.push(mailbox);
     }
     Ok((Arc::new(seats), mailboxes))
@@ -125,8 +139,12 @@ fn start_workers(
                 log::error(format_args!("worker {id}: {error}"));
             }
         };
-        let builder = thread::Builder::new().name(format!("worker-{id}")).stack_size(STACK_BYTES);
-        builder.spawn(body).context("a worker thread cannot be started")
+        let builder = thread::Builder::new()
+            .name(format!("worker-{id}"))
+            .stack_size(STACK_BYTES);
+        builder
+            .spawn(body)
+            .context("a worker thread cannot be started")
     };
     mailboxes.into_iter().enumerate().map(start).collect()
 }
@@ -211,8 +229,10 @@ async fn serve_page(
 
 /// The one line on standard output.
 fn announce(surfaces: &Surfaces, bound: Vec<(String, SocketAddr)>) {
-    let listeners: serde_json::Map<_, _> =
-        bound.into_iter().map(|(name, addr)| (name, addr.to_string().into())).collect();
+    let listeners: serde_json::Map<_, _> = bound
+        .into_iter()
+        .map(|(name, addr)| (name, addr.to_string().into()))
+        .collect();
     let line = serde_json::json!({
         "event": "ready",
         "pid": std::process::id(),
@@ -234,5 +254,7 @@ async fn drain(seats: &[Seat], threads: Vec<JoinHandle<()>>, limit: Duration) {
         }
     };
     // What takes longer ends with the process.
-    tokio::time::timeout(limit + DRAIN_SLACK, drained).await.ok();
+    tokio::time::timeout(limit + DRAIN_SLACK, drained)
+        .await
+        .ok();
 }

@@ -7,7 +7,9 @@ use identity::SpiffeId;
 
 /// Permissive routes let everyone in; others only the identities they name.
 pub(crate) fn check(route: &Route, peer: Option<&SpiffeId>) -> Result<()> {
-    let Some(allow) = &route.allow else { return Ok(()) };
+    let Some(allow) = &route.allow else {
+        return Ok(());
+    };
     match peer {
         Some(id) if allow.contains(id) => Ok(()),
         _ => Err(Error::new(Flag::Denied)),
@@ -21,13 +23,21 @@ mod tests {
     fn check_route(allow: Option<&[&str]>, peer: Option<&str>) -> bool {
         let parse = |id: &&str| SpiffeId::parse(id).unwrap();
         let allow = allow.map(|ids| ids.iter().map(parse).collect());
-        let route = Route { prefix: Box::from(*b"/"), cluster: 0, allow, filters: Vec::new() };
+        let route = Route {
+            prefix: Box::from(*b"/"),
+            cluster: 0,
+            allow,
+            filters: Vec::new(),
+        };
         check(&route, peer.as_ref().map(parse).as_ref()).is_ok()
     }
 
     #[test]
     fn only_named_identities_pass_a_closed_route() {
-        let (a, b) = ("spiffe://cluster.local/ns/x/sa/a", "spiffe://cluster.local/ns/x/sa/b");
+        let (a, b) = (
+            "spiffe://cluster.local/ns/x/sa/a",
+            "spiffe://cluster.local/ns/x/sa/b",
+        );
         assert!(check_route(None, None));
         assert!(check_route(None, Some(a)));
         assert!(check_route(Some(&[a]), Some(a)));

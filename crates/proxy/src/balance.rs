@@ -48,15 +48,19 @@ pub(crate) fn pick<C: Candidate>(
     let healthy = |place: &usize| !tried.has(*place) && candidates[*place].is_healthy();
     let untried = |place: &usize| !tried.has(*place);
     match balance {
-        Balance::RoundRobin => next(candidates.len(), turn, healthy)
-            .or_else(|| next(candidates.len(), turn, untried)),
-        Balance::LeastRequest => least(candidates, random(), healthy)
-            .or_else(|| next(candidates.len(), turn, untried)),
+        Balance::RoundRobin => {
+            next(candidates.len(), turn, healthy).or_else(|| next(candidates.len(), turn, untried))
+        }
+        Balance::LeastRequest => {
+            least(candidates, random(), healthy).or_else(|| next(candidates.len(), turn, untried))
+        }
     }
 }
 
 fn next(count: usize, turn: usize, fits: impl Fn(&usize) -> bool) -> Option<usize> {
-    (0..count).map(|step| (turn.wrapping_add(step)) % count).find(fits)
+    (0..count)
+        .map(|step| (turn.wrapping_add(step)) % count)
+        .find(fits)
 }
 
 /// The less loaded of two that chance names ("power of two choices").
@@ -69,8 +73,16 @@ fn least<C: Candidate>(
     let (one, other) = ((random >> 32) as usize, random as u32 as usize);
     let one = next(count, one, fits)?;
     // Begin after the first, so that the two differ whenever two fit.
-    let other = next(count, one + 1 + other % count.max(2).saturating_sub(1), fits)?;
-    Some(if candidates[other].load() < candidates[one].load() { other } else { one })
+    let other = next(
+        count,
+        one + 1 + other % count.max(2).saturating_sub(1),
+        fits,
+    )?;
+    Some(if candidates[other].load() < candidates[one].load() {
+        other
+    } else {
+        one
+    })
 }
 
 #[cfg(test)]
@@ -108,8 +120,15 @@ mod tests {
         let up = Fake(0, true);
         let down = Fake(0, false);
         let three = [up.clone(), up.clone(), up.clone()];
-        assert_eq!(counts(&three, Balance::RoundRobin, Tried::default()), [1000; 3]);
-        let one_down = counts(&[up.clone(), down, up], Balance::RoundRobin, Tried::default());
+        assert_eq!(
+            counts(&three, Balance::RoundRobin, Tried::default()),
+            [1000; 3]
+        );
+        let one_down = counts(
+            &[up.clone(), down, up],
+            Balance::RoundRobin,
+            Tried::default(),
+        );
         assert_eq!(one_down[1], 0);
     }
 
@@ -122,8 +141,15 @@ mod tests {
 
     #[test]
     fn least_request_is_even_among_equals() {
-        let counts = counts(&vec![Fake(1, true); 3], Balance::LeastRequest, Tried::default());
-        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        let counts = counts(
+            &vec![Fake(1, true); 3],
+            Balance::LeastRequest,
+            Tried::default(),
+        );
+        assert!(
+            counts.iter().all(|count| (850..1150).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]
@@ -132,18 +158,32 @@ mod tests {
         tried.add(0);
         tried.add(1);
         for balance in [Balance::RoundRobin, Balance::LeastRequest] {
-            assert_eq!(counts(&vec![Fake(0, true); 3], balance, tried), [0, 0, 3000]);
+            assert_eq!(
+                counts(&vec![Fake(0, true); 3], balance, tried),
+                [0, 0, 3000]
+            );
         }
         tried.add(2);
-        assert_eq!(pick(&vec![Fake(0, true); 3], Balance::RoundRobin, tried, 0, || 0), None);
+        assert_eq!(
+            pick(&vec![Fake(0, true); 3], Balance::RoundRobin, tried, 0, || 0),
+            None
+        );
     }
 
     #[test]
     fn with_nobody_healthy_somebody_is_tried() {
         let fakes = vec![Fake(0, false); 2];
         for balance in [Balance::RoundRobin, Balance::LeastRequest] {
-            assert_eq!(counts(&fakes, balance, Tried::default()).iter().sum::<usize>(), 3000);
+            assert_eq!(
+                counts(&fakes, balance, Tried::default())
+                    .iter()
+                    .sum::<usize>(),
+                3000
+            );
         }
-        assert_eq!(pick::<Fake>(&[], Balance::RoundRobin, Tried::default(), 0, || 0), None);
+        assert_eq!(
+            pick::<Fake>(&[], Balance::RoundRobin, Tried::default(), 0, || 0),
+            None
+        );
     }
 }

@@ -48,7 +48,14 @@ impl Inbox {
     /// Holds nothing, not even a buffer.
     pub(crate) fn new(pool: &Rc<Pool>) -> Self {
         let bytes = Box::default();
-        Self { bytes, start: 0, end: 0, raw_start: 0, raw_end: 0, pool: Rc::clone(pool) }
+        Self {
+            bytes,
+            start: 0,
+            end: 0,
+            raw_start: 0,
+            raw_end: 0,
+            pool: Rc::clone(pool),
+        }
     }
 
     /// The plaintext that waits.
@@ -62,7 +69,10 @@ impl Inbox {
 
     /// Takes `count` bytes off the front; gives the buffer back when nothing is left.
     pub(crate) fn consume(&mut self, count: usize) {
-        debug_assert!(count <= self.end - self.start, "consuming what was not read");
+        debug_assert!(
+            count <= self.end - self.start,
+            "consuming what was not read"
+        );
         self.start += count;
         self.release();
     }
@@ -95,7 +105,10 @@ impl Inbox {
 
     /// Records `count` plain bytes read into [`Inbox::room`].
     pub(crate) fn filled(&mut self, count: usize) {
-        debug_assert!(self.raw_start == self.raw_end, "plain bytes after ciphertext");
+        debug_assert!(
+            self.raw_start == self.raw_end,
+            "plain bytes after ciphertext"
+        );
         self.end += count;
         self.raw_start = self.end;
         self.raw_end = self.end;

@@ -34,7 +34,14 @@ pub(crate) struct Downstream {
 
 impl Downstream {
     fn open(worker: Rc<Worker>, accepted: Accepted) -> std::io::Result<Self> {
-        let Accepted { fd, peer, listener, place, direction, open: _open } = accepted;
+        let Accepted {
+            fd,
+            peer,
+            listener,
+            place,
+            direction,
+            open: _open,
+        } = accepted;
         let tcp = Tcp::adopt(&worker.reactor, fd)?;
         let stream = Stream::plain(tcp, &worker.buffers);
         let inbox = Inbox::new(&worker.buffers);
@@ -62,7 +69,9 @@ impl Drop for Downstream {
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
-    let Ok(mut down) = Downstream::open(worker, accepted) else { return };
+    let Ok(mut down) = Downstream::open(worker, accepted) else {
+        return;
+    };
     let view = down.worker.view();
     let listener = view.snapshot.listener(down.place, &down.listener);
     let tls = listener.map_or(TlsMode::Disabled, |listener| listener.tls);
@@ -82,14 +91,20 @@ async fn secure(down: &mut Downstream, view: &View, mode: TlsMode) -> bool {
             _ if mode == TlsMode::Strict => {
                 let reason = identity::HandshakeFailure::NotTls;
                 let side = crate::telemetry::metrics::Side::Downstream;
-                down.worker.recorder.connections().handshake_failed(side, reason);
+                down.worker
+                    .recorder
+                    .connections()
+                    .handshake_failed(side, reason);
                 return false;
             }
             _ => return true,
         }
         let limits = &view.snapshot.config.limits;
-        let limit =
-            if down.inbox.is_empty() { limits.idle_timeout } else { limits.header_timeout };
+        let limit = if down.inbox.is_empty() {
+            limits.idle_timeout
+        } else {
+            limits.header_timeout
+        };
         down.worker.reactor.deadline_after(limit);
         if !http1::await_bytes(down).await || !http1::read_more(down).await {
             return false;
@@ -102,17 +117,25 @@ async fn shake_hands(down: &mut Downstream, view: &View) -> bool {
         crate::log::debug(format_args!("{}: TLS, but there is no identity", down.peer));
         return false;
     };
-    down.worker.reactor.deadline_after(view.snapshot.config.limits.header_timeout);
+    down.worker
+        .reactor
+        .deadline_after(view.snapshot.config.limits.header_timeout);
     let proven = handshake::accept(&mut down.stream, &mut down.inbox, &identity.server).await;
     let reason = proven.as_ref().err().map(ToString::to_string);
-    match down.worker.prove(view, proven, identity::tls::Side::Downstream) {
+    match down
+        .worker
+        .prove(view, proven, identity::tls::Side::Downstream)
+    {
         Ok(id) => {
             down.id = Some(id);
             true
         }
         Err(failure) => {
             let (reason, label) = (reason.unwrap_or_default(), failure.label());
-            crate::log::info(format_args!("handshake with {}: {label} {reason}", down.peer));
+            crate::log::info(format_args!(
+                "handshake with {}: {label} {reason}",
+                down.peer
+            ));
             false
         }
     }
@@ -133,6 +156,10 @@ mod tests {
         let size = size_of_future(serve);
         assert!((1200..=1500).contains(&size), "{size}");
         assert!(size_of::<Stream>() <= 64, "{}", size_of::<Stream>());
-        assert!(size_of::<crate::tls::Tls>() <= 1024, "{}", size_of::<crate::tls::Tls>());
+        assert!(
+            size_of::<crate::tls::Tls>() <= 1024,
+            "{}",
+            size_of::<crate::tls::Tls>()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong with a request, and the one table of what follows from it: status, flag,
 //! whether another attempt is allowed. Nothing else maps errors. Used by the whole path.
 
+use rustix::io::Errno;
 use std::fmt;
 use std::io;
 
@@ -93,7 +94,12 @@ struct Row {
 }
 
 const fn row(label: &'static str, status: u16, unsent: bool, reason: &'static str) -> Row {
-    Row { label, status, unsent, reason }
+    Row {
+        label,
+        status,
+        unsent,
+        reason,
+    }
 }
 
 /// THE table, in the order of [`Flag`].
@@ -106,8 +112,18 @@ static TABLE: [Row; 16] = [
     row("RBAC", 403, false, "access denied"),
     row("NE", 503, false, "no endpoint"),
     row("UF", 503, true, "no endpoint could be connected to"),
-    row("UTLS", 503, true, "the mutual TLS handshake with the endpoint failed"),
-    row("UC", 502, false, "the upstream closed before its answer was complete"),
+    row(
+        "UTLS",
+        503,
+        true,
+        "the mutual TLS handshake with the endpoint failed",
+    ),
+    row(
+        "UC",
+        502,
+        false,
+        "the upstream closed before its answer was complete",
+    ),
     row("UPE", 502, false, "the upstream breaks the protocol"),
     row("UT", 504, false, "the upstream did not answer in time"),
     row("SI", 504, false, "the stream was idle for too long"),
@@ -129,11 +145,19 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(flag: Flag) -> Self {
-        Self { flag, status: flag.row().status, source: None }
+        Self {
+            flag,
+            status: flag.row().status,
+            source: None,
+        }
     }
 
     pub(crate) fn with_status(flag: Flag, status: u16) -> Self {
-        Self { flag, status, source: None }
+        Self {
+            flag,
+            status,
+            source: None,
+        }
     }
 
     /// An I/O error of the upstream's side: a deadline is `UpstreamTimeout`, the rest `flag`.
@@ -143,7 +167,11 @@ impl Error {
             io::ErrorKind::InvalidData => Flag::UpstreamProtocol,
             _ => flag,
         };
-        Self { flag, status: flag.row().status, source: Some(source) }
+        Self {
+            flag,
+            status: flag.row().status,
+            source: Some(source),
+        }
     }
 
     /// An I/O error of the downstream's side.
@@ -154,7 +182,11 @@ impl Error {
             io::ErrorKind::InvalidData => (Flag::DownstreamProtocol, 400),
             _ => (Flag::DownstreamClosed, Flag::DownstreamClosed.row().status),
         };
-        Self { flag, status, source: Some(source) }
+        Self {
+            flag,
+            status,
+            source: Some(source),
+        }
     }
 
     /// What the downstream is told.
@@ -164,6 +196,13 @@ impl Error {
 
     pub(crate) fn reason(&self) -> &'static str {
         self.flag.row().reason
+    }
+
+    /// Whether the cause is on this machine (descriptors, ports, memory), not at the endpoint.
+    pub(crate) fn is_local(&self) -> bool {
+        let errno = self.source.as_ref().and_then(Errno::from_io_error);
+        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        errno.is_some_and(|errno| exhausted.contains(&errno) || errno == Errno::ADDRNOTAVAIL)
     }
 
     /// Whether nothing was sent, so that any request may be tried elsewhere.

@@ -63,10 +63,17 @@ impl Exchange {
             }
             slices.push(head.path.of(bytes));
             slices.push(b" HTTP/1.1\r\n");
-            let first = head.lines.first().map_or(head.len - 2, |line| line.name.start as usize);
+            let first = head
+                .lines
+                .first()
+                .map_or(head.len - 2, |line| line.name.start as usize);
             slices.extend(runs(&head.lines, bytes, first, head.len));
         }
-        slices.finish(&self.request_extra, &bytes[head.len - 2..head.len + body], write)
+        slices.finish(
+            &self.request_extra,
+            &bytes[head.len - 2..head.len + body],
+            write,
+        )
     }
 
     /// Calls `write` with the answer's head as it goes downstream, and the `body` bytes that stand
@@ -88,7 +95,11 @@ impl Exchange {
             slices.push(b"HTTP/1.1");
         }
         slices.extend(runs(&head.lines, bytes, first, head.len));
-        slices.finish(&self.response_extra, &bytes[head.len - 2..head.len + body], write)
+        slices.finish(
+            &self.response_extra,
+            &bytes[head.len - 2..head.len + body],
+            write,
+        )
     }
 }
 
@@ -120,7 +131,10 @@ fn drop_extra(extra: &mut Vec<u8>, name: &str) {
     }
     let mut kept = Vec::with_capacity(extra.len());
     for line in extra.split_inclusive(|byte| *byte == b'\n') {
-        let end = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let end = line
+            .iter()
+            .position(|byte| *byte == b':')
+            .unwrap_or(line.len());
         if !line[..end].eq_ignore_ascii_case(name.as_bytes()) {
             kept.extend_from_slice(line);
         }
@@ -138,7 +152,11 @@ struct Slices<'a> {
 
 impl<'a> Slices<'a> {
     fn new() -> Self {
-        Self { parts: [&[]; SLICES], used: 0, copied: Vec::new() }
+        Self {
+            parts: [&[]; SLICES],
+            used: 0,
+            copied: Vec::new(),
+        }
     }
 
     fn extend(&mut self, parts: impl Iterator<Item = &'a [u8]>) {
@@ -147,7 +165,9 @@ impl<'a> Slices<'a> {
 
     fn push(&mut self, part: &'a [u8]) {
         if self.used == SLICES {
-            self.parts.iter().for_each(|part| self.copied.extend_from_slice(part));
+            self.parts
+                .iter()
+                .for_each(|part| self.copied.extend_from_slice(part));
             self.used = 0;
         }
         if self.copied.is_empty() {
@@ -168,7 +188,10 @@ impl<'a> Slices<'a> {
         let mut slices = [IoSlice::new(&[]); SLICES + 3];
         let mut used = 0;
         let copied = (!self.copied.is_empty()).then_some(&*self.copied);
-        for part in copied.into_iter().chain(self.parts[..self.used].iter().copied()) {
+        for part in copied
+            .into_iter()
+            .chain(self.parts[..self.used].iter().copied())
+        {
             slices[used] = IoSlice::new(part);
             used += 1;
         }

@@ -16,7 +16,10 @@ pub(crate) enum Filter {
     RemoveResponseHeader(Box<str>),
     /// Proves the room for filters that wait and see the body: holds each request for a while,
     /// with its whole body in memory.
-    Hold { delay: Duration, buffer_bytes: usize },
+    Hold {
+        delay: Duration,
+        buffer_bytes: usize,
+    },
 }
 
 /// A header line, formatted once.
@@ -43,7 +46,10 @@ pub(crate) enum BodyMode {
 
 impl Header {
     fn build(name: &str, value: &str) -> Self {
-        Self { name: name.into(), line: format!("{name}: {value}\r\n").into_bytes().into() }
+        Self {
+            name: name.into(),
+            line: format!("{name}: {value}\r\n").into_bytes().into(),
+        }
     }
 }
 
@@ -62,18 +68,20 @@ impl Filter {
             model::Filter::RemoveResponseHeader { name } => {
                 Self::RemoveResponseHeader(name.as_str().into())
             }
-            model::Filter::Hold { delay, buffer_bytes } => {
-                Self::Hold { delay: *delay, buffer_bytes: *buffer_bytes }
-            }
+            model::Filter::Hold {
+                delay,
+                buffer_bytes,
+            } => Self::Hold {
+                delay: *delay,
+                buffer_bytes: *buffer_bytes,
+            },
         }
     }
 
     /// What this filter must see of the request's body.
     pub(crate) fn body_mode(&self) -> BodyMode {
         match self {
-            Self::Hold { buffer_bytes, .. } if *buffer_bytes > 0 => {
-                BodyMode::Buffer(*buffer_bytes)
-            }
+            Self::Hold { buffer_bytes, .. } if *buffer_bytes > 0 => BodyMode::Buffer(*buffer_bytes),
             _ => BodyMode::None,
         }
     }
@@ -115,5 +123,9 @@ impl Filter {
 
 /// The most that any of `filters` must see.
 pub(crate) fn body_mode(filters: &[Filter]) -> BodyMode {
-    filters.iter().map(Filter::body_mode).max().unwrap_or(BodyMode::None)
+    filters
+        .iter()
+        .map(Filter::body_mode)
+        .max()
+        .unwrap_or(BodyMode::None)
 }

@@ -64,18 +64,35 @@ pub(crate) async fn exchange(
 ) -> std::result::Result<Outcome, Failed> {
     let mut body = Body::new(exchange.request.framing);
     let head = exchange.request.len;
-    let intact = |error| Failed { error, intact: true };
+    let intact = |error| Failed {
+        error,
+        intact: true,
+    };
     let sent = send_request(down, up, exchange, &mut body).map_err(intact)?;
-    up.flush().await.map_err(|error| intact(Error::upstream(Flag::UpstreamClosed, error)))?;
+    up.flush()
+        .await
+        .map_err(|error| intact(Error::upstream(Flag::UpstreamClosed, error)))?;
     let worker = std::rc::Rc::clone(&down.worker);
     let (whole, began, head_came) = (body.is_done(), false, &Cell::new(false));
-    let mut answer =
-        Answer { worker: &worker, up, down: &down.stream, plan, whole, began, head_came };
+    let mut answer = Answer {
+        worker: &worker,
+        up,
+        down: &down.stream,
+        plan,
+        whole,
+        began,
+        head_came,
+    };
     if whole {
         record.bytes_in = body.payload_bytes();
         let mut outcome = match answer.bring(exchange, record).await {
             Ok(outcome) => outcome,
-            Err(error) => return Err(Failed { error, intact: !answer.began }),
+            Err(error) => {
+                return Err(Failed {
+                    error,
+                    intact: !answer.began,
+                });
+            }
         };
         down.inbox.consume(head + sent);
         outcome.keep_down &= !worker.is_draining();
@@ -94,7 +111,10 @@ pub(crate) async fn exchange(
     // Boxed: two directions at once are the exception, and large.
     let outcome = Box::pin(duplex(flow, answer, exchange, record)).await;
     record.bytes_in = body.payload_bytes();
-    outcome.map_err(|error| Failed { error, intact: false })
+    outcome.map_err(|error| Failed {
+        error,
+        intact: false,
+    })
 }
 
 /// Writes the head, and of the body what has arrived; returns how much of the latter.
@@ -105,7 +125,9 @@ fn send_request(
     body: &mut Body,
 ) -> Result<usize> {
     let bytes = down.inbox.bytes();
-    let arrived = body.advance(&bytes[exchange.request.len..]).map_err(refuse_body)?;
+    let arrived = body
+        .advance(&bytes[exchange.request.len..])
+        .map_err(refuse_body)?;
     let written = exchange.with_request(bytes, arrived, |slices| up.write(slices));
     written.map_err(|error| Error::upstream(Flag::UpstreamClosed, error))?;
     Ok(arrived)
@@ -133,11 +155,10 @@ async fn duplex(
             {
                 sending = None;
                 match end {
-                    Ok(_) => {
+                    Ok(()) if head_came.get() => sent = true,
+                    Ok(()) => {
                         sent = true;
-                        if !head_came.get() {
-                            worker.reactor.deadline_after(patience);
-                        }
+                        worker.reactor.deadline_after(patience);
                     }
                     // The upstream may refuse a body and still answer why.
                     Err(error) if error.flag == Flag::UpstreamClosed => {}
@@ -196,8 +217,14 @@ impl Answer<'_> {
         if !body.is_done() {
             let idle = self.plan.snapshot.config.limits.stream_idle_timeout;
             let (from, into) = (self.up, self.down);
-            let flow =
-                Flow { from, inbox: &mut inbox, body: &mut body, into, unchunk, idle };
+            let flow = Flow {
+                from,
+                inbox: &mut inbox,
+                body: &mut body,
+                into,
+                unchunk,
+                idle,
+            };
             let pumped = pump(flow, Side::Answer).await;
             record.bytes_out = body.payload_bytes();
             pumped?;
@@ -205,7 +232,10 @@ impl Answer<'_> {
         record.bytes_out = body.payload_bytes();
         record.flag = Flag::None;
         let keep_up = exchange.response.keep_alive && !until_close && inbox.is_empty();
-        Ok(Outcome { keep_down: stay && !unchunk, keep_up })
+        Ok(Outcome {
+            keep_down: stay && !unchunk,
+            keep_up,
+        })
     }
 
     /// How long the upstream may take for its head once it has the whole request.
@@ -243,7 +273,9 @@ impl Answer<'_> {
             let parts = runs(&head.lines, inbox.bytes(), 0, head.len);
             let mut interim: Vec<u8> = parts.collect::<Vec<_>>().concat();
             interim.extend_from_slice(b"\r\n");
-            self.down.write(&[IoSlice::new(&interim)]).map_err(Error::downstream)?;
+            self.down
+                .write(&[IoSlice::new(&interim)])
+                .map_err(Error::downstream)?;
             self.down.flush().await.map_err(Error::downstream)?;
         }
         inbox.consume(head.len);
@@ -292,7 +324,14 @@ impl Side {
 /// The one pump: moves a body until it is complete. Backpressure is the order of its lines: nothing
 /// is read before what was read has been taken.
 async fn pump(flow: Flow<'_>, side: Side) -> Result<()> {
-    let Flow { from, inbox, body, into, unchunk, idle } = flow;
+    let Flow {
+        from,
+        inbox,
+        body,
+        into,
+        unchunk,
+        idle,
+    } = flow;
     let reactor = from.tcp.reactor();
     let mut turns = 0;
     loop {
@@ -300,7 +339,9 @@ async fn pump(flow: Flow<'_>, side: Side) -> Result<()> {
             let taken = pass(inbox, body, into, unchunk, side)?;
             inbox.consume(taken);
             reactor.deadline_after(idle);
-            into.flush().await.map_err(|error| side.write_failed(error))?;
+            into.flush()
+                .await
+                .map_err(|error| side.write_failed(error))?;
         }
         if body.is_done() {
             return Ok(());
@@ -310,30 +351,32 @@ async fn pump(flow: Flow<'_>, side: Side) -> Result<()> {
             reactor.yield_now().await;
         }
         reactor.deadline_after(idle);
-        if from.fill(inbox).await.map_err(|error| side.read_failed(error))? == 0 {
+        if from
+            .fill(inbox)
+            .await
+            .map_err(|error| side.read_failed(error))?
+            == 0
+        {
             return body.end_of_input().map_err(|error| side.malformed(&error));
         }
     }
 }
 
 /// Writes what of the body has arrived; returns how many bytes that were.
-fn pass(
-    inbox: &Inbox,
-    body: &mut Body,
-    into: &Stream,
-    unchunk: bool,
-    side: Side,
-) -> Result<usize> {
+fn pass(inbox: &Inbox, body: &mut Body, into: &Stream, unchunk: bool, side: Side) -> Result<usize> {
     let bytes = inbox.bytes();
     let (taken, payload) = if unchunk {
         let decoded = body.decode(bytes).map_err(|error| side.malformed(&error))?;
         (decoded.consumed, &bytes[decoded.payload])
     } else {
-        let taken = body.advance(bytes).map_err(|error| side.malformed(&error))?;
+        let taken = body
+            .advance(bytes)
+            .map_err(|error| side.malformed(&error))?;
         (taken, &bytes[..taken])
     };
     if !payload.is_empty() {
-        into.write(&[IoSlice::new(payload)]).map_err(|error| side.write_failed(error))?;
+        into.write(&[IoSlice::new(payload)])
+            .map_err(|error| side.write_failed(error))?;
     }
     Ok(taken)
 }

@@ -19,7 +19,10 @@ pub(crate) fn prepare_request(
     host(exchange, bytes);
     if listener.request_id && exchange.request.find(bytes, "x-request-id").is_none() {
         let id = uuid::from(id());
-        add(&mut exchange.request_extra, format_args!("x-request-id: {id}\r\n"));
+        add(
+            &mut exchange.request_extra,
+            format_args!("x-request-id: {id}\r\n"),
+        );
     }
     if listener.forwarded_for {
         forwarded_for(exchange, bytes, peer);
@@ -32,7 +35,9 @@ fn host(exchange: &mut Exchange, bytes: &[u8]) {
     if let Some(authority) = exchange.request.authority {
         exchange.drop_request_line(bytes, "host");
         exchange.request_extra.extend_from_slice(b"host: ");
-        exchange.request_extra.extend_from_slice(authority.of(bytes));
+        exchange
+            .request_extra
+            .extend_from_slice(authority.of(bytes));
         exchange.request_extra.extend_from_slice(b"\r\n");
     } else if exchange.request.host.is_none() {
         exchange.request_extra.extend_from_slice(b"host: \r\n");
@@ -41,7 +46,11 @@ fn host(exchange: &mut Exchange, bytes: &[u8]) {
 
 fn forwarded_for(exchange: &mut Exchange, bytes: &[u8], peer: IpAddr) {
     const NAME: &str = "x-forwarded-for";
-    let Exchange { request, request_extra: extra, .. } = exchange;
+    let Exchange {
+        request,
+        request_extra: extra,
+        ..
+    } = exchange;
     extra.extend_from_slice(b"x-forwarded-for: ");
     for line in &mut request.lines {
         if !line.dropped && line.name.of(bytes).eq_ignore_ascii_case(NAME.as_bytes()) {
@@ -63,15 +72,21 @@ pub(crate) fn prepare_response(exchange: &mut Exchange, bytes: &[u8], stay: bool
         exchange.drop_response_line(bytes, "trailer");
     }
     if !stay || unchunk {
-        exchange.response_extra.extend_from_slice(b"connection: close\r\n");
+        exchange
+            .response_extra
+            .extend_from_slice(b"connection: close\r\n");
     } else if to_http10 {
-        exchange.response_extra.extend_from_slice(b"connection: keep-alive\r\n");
+        exchange
+            .response_extra
+            .extend_from_slice(b"connection: keep-alive\r\n");
     }
     unchunk
 }
 
 fn add(extra: &mut Vec<u8>, line: std::fmt::Arguments<'_>) {
-    extra.write_fmt(line).expect("writing to memory does not fail");
+    extra
+        .write_fmt(line)
+        .expect("writing to memory does not fail");
 }
 
 /// The text form of random bits as a version 4 UUID (RFC 9562 §5.4).
@@ -89,7 +104,13 @@ mod uuid {
             let b = self.0;
             let part = |shift: u32, bits: u32| (b >> shift) & ((1 << bits) - 1);
             write!(f, "{:08x}-{:04x}-", part(96, 32), part(80, 16))?;
-            write!(f, "{:04x}-{:04x}-{:012x}", part(64, 16), part(48, 16), part(0, 48))
+            write!(
+                f,
+                "{:04x}-{:04x}-{:012x}",
+                part(64, 16),
+                part(48, 16),
+                part(0, 48)
+            )
         }
     }
 

@@ -56,7 +56,10 @@ pub(crate) async fn read_request(
             Ok(Parsed::Complete) => return Ok(()),
             Ok(Parsed::Partial) => seen = bytes.len(),
             Err(reject) => {
-                return Err(Error::with_status(Flag::DownstreamProtocol, reject.status()));
+                return Err(Error::with_status(
+                    Flag::DownstreamProtocol,
+                    reject.status(),
+                ));
             }
         }
         match down.stream.fill(&mut down.inbox).await {
@@ -86,7 +89,9 @@ pub(crate) async fn read_response(
         let bytes = inbox.bytes();
         let parsed = match seen {
             0 if bytes.is_empty() => Ok(Parsed::Partial),
-            _ => exchange.response.parse_more(bytes, seen, limits, exchange.request.method),
+            _ => exchange
+                .response
+                .parse_more(bytes, seen, limits, exchange.request.method),
         };
         match parsed {
             Ok(Parsed::Complete) => return Ok(()),
@@ -147,10 +152,14 @@ fn local_answer(error: &Error, stay: bool, head_only: bool) -> String {
     let body = format!("{}\n", error.reason());
     let mut text = format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status));
     let write = |text: &mut String, line: std::fmt::Arguments<'_>| {
-        text.write_fmt(line).expect("writing to memory does not fail");
+        text.write_fmt(line)
+            .expect("writing to memory does not fail");
     };
     write(&mut text, format_args!("content-type: text/plain\r\n"));
-    write(&mut text, format_args!("content-length: {}\r\n", body.len()));
+    write(
+        &mut text,
+        format_args!("content-length: {}\r\n", body.len()),
+    );
     if !stay {
         write(&mut text, format_args!("connection: close\r\n"));
     }

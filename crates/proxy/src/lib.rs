@@ -11,19 +11,19 @@ mod reload;
 mod socket;
 
 // the path
-mod worker;
-mod listener;
-mod connection;
-mod request;
-mod route;
 mod authorize;
-mod filter;
-mod headers;
 mod balance;
-mod retry;
-mod pool;
-mod http1;
+mod connection;
+mod filter;
 mod forward;
+mod headers;
+mod http1;
+mod listener;
+mod pool;
+mod request;
+mod retry;
+mod route;
+mod worker;
 
 // what the path stands on
 mod buffer;

@@ -32,10 +32,22 @@ pub(crate) struct Listening {
 
 impl Listening {
     pub(crate) fn adopt(reactor: &Rc<Reactor>, socket: Socket) -> io::Result<Self> {
-        let Socket { fd, name, place, direction } = socket;
+        let Socket {
+            fd,
+            name,
+            place,
+            direction,
+        } = socket;
         let (closing, task) = (Cell::new(false), Cell::new(None));
         let socket = Listener::adopt(reactor, fd)?;
-        Ok(Self { socket, name, place, direction, closing, task })
+        Ok(Self {
+            socket,
+            name,
+            place,
+            direction,
+            closing,
+            task,
+        })
     }
 }
 
@@ -69,5 +81,8 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Rc<Listening>) {
 
 fn is_exhausted(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
+    matches!(
+        errno,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+    )
 }

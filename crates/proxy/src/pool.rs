@@ -29,6 +29,8 @@ pub(crate) struct EndpointState {
     idle: RefCell<Vec<Idle>>,
     active: Cell<u32>,
     healthy: Cell<bool>,
+    /// A task tries it now and then.
+    probed: Cell<bool>,
 }
 
 struct Idle {
@@ -86,18 +88,16 @@ impl EndpointState {
             idle: RefCell::default(),
             active: Cell::new(0),
             healthy: Cell::new(true),
+            probed: Cell::new(false),
         })
     }
 
-    /// Returns what it was before.
-    fn set_healthy(&self, healthy: bool) -> bool {
-        let before = self.healthy.replace(healthy);
-        match (before, healthy) {
+    fn set_healthy(&self, healthy: bool) {
+        match (self.healthy.replace(healthy), healthy) {
             (true, false) => self.endpoint.unhealthy.fetch_add(1, Ordering::Relaxed),
             (false, true) => self.endpoint.unhealthy.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
-        before
     }
 
     /// Idle connections kept.
@@ -155,18 +155,32 @@ pub(crate) async fn checkout(
         None => Box::pin(connect(worker, state)).await?,
     };
     state.active.set(state.active.get() + 1);
-    Ok(Upstream { stream, reused, open, state: Rc::clone(state) })
+    Ok(Upstream {
+        stream,
+        reused,
+        open,
+        state: Rc::clone(state),
+    })
 }
 
 impl Upstream {
     /// The request is over; the connection may `stay` for the next one, if there is room.
     pub(crate) fn checkin(self, worker: &Worker, stay: bool) {
-        let Self { stream, open, state, .. } = self;
+        let Self {
+            stream,
+            open,
+            state,
+            ..
+        } = self;
         state.active.set(state.active.get() - 1);
         if stay && !worker.is_draining() && !stream.tcp.has_news() && state.has_room(worker) {
             worker.watch_idle(&stream.tcp);
             let since_ms = worker.reactor.now_ms();
-            state.idle.borrow_mut().push(Idle { stream, open, since_ms });
+            state.idle.borrow_mut().push(Idle {
+                stream,
+                open,
+                since_ms,
+            });
         }
     }
 }
@@ -181,8 +195,13 @@ async fn connect(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Result<(Stre
         }
         Err(error) => {
             worker.recorder.connections().upstream_failed();
-            if state.set_healthy(false) {
-                worker.reactor.spawn(probe(Rc::clone(worker), Rc::downgrade(state)));
+            if !error.is_local() {
+                state.set_healthy(false);
+            }
+            if !state.healthy.get() && !state.probed.replace(true) {
+                worker
+                    .reactor
+                    .spawn(probe(Rc::clone(worker), Rc::downgrade(state)));
             }
             Err(error)
         }
@@ -228,11 +247,22 @@ async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>) {
     let mut backoff = BACKOFF_MIN;
     loop {
         worker.reactor.sleep(backoff).await;
-        let Some(state) = state.upgrade().filter(|state| !state.healthy.get()) else { return };
+        let Some(state) = state.upgrade() else { return };
+        if state.healthy.get() {
+            state.probed.set(false);
+            return;
+        }
         if let Ok((stream, open)) = attempt(&worker, &state.endpoint).await {
             state.set_healthy(true);
+            state.probed.set(false);
             state.active.set(state.active.get() + 1);
-            Upstream { stream, reused: false, open, state }.checkin(&worker, true);
+            Upstream {
+                stream,
+                reused: false,
+                open,
+                state,
+            }
+            .checkin(&worker, true);
             return;
         }
         worker.reactor.clear_deadline();

@@ -3,11 +3,11 @@
 
 use crate::connection::Downstream;
 use crate::error::Flag;
-use crate::snapshot::Snapshot;
 use crate::exchange::Exchange;
+use crate::snapshot::Snapshot;
 use crate::telemetry::access_log::Entry;
-use crate::worker::Worker;
 use crate::telemetry::metrics::{Protocol, Slot};
+use crate::worker::Worker;
 use identity::SpiffeId;
 use model::Direction;
 use std::net::SocketAddr;
@@ -137,8 +137,14 @@ impl Line {
 
     fn note(down: &Downstream, exchange: &Exchange) -> Self {
         let (head, bytes) = (&exchange.request, down.inbox.bytes());
-        let value = |name| head.find(bytes, name).map_or(&b""[..], |line| line.value.of(bytes));
-        let authority = head.authority.or(head.host).map_or(&b""[..], |span| span.of(bytes));
+        let value = |name| {
+            head.find(bytes, name)
+                .map_or(&b""[..], |line| line.value.of(bytes))
+        };
+        let authority = head
+            .authority
+            .or(head.host)
+            .map_or(&b""[..], |span| span.of(bytes));
         Self {
             method: head.method_span.of(bytes).to_vec(),
             path: head.target.of(bytes).to_vec(),
@@ -148,14 +154,23 @@ impl Line {
                 Version::Http11 => "HTTP/1.1",
             },
             request_id: value("x-request-id").to_vec(),
-            trace_id: value("traceparent").split(|byte| *byte == b'-').nth(1).unwrap_or(b"").into(),
+            trace_id: value("traceparent")
+                .split(|byte| *byte == b'-')
+                .nth(1)
+                .unwrap_or(b"")
+                .into(),
             ..Self::begin(down)
         }
     }
 
     fn write(&self, record: &Record, duration_us: u64) {
-        let Some(log) = &self.worker.access_log else { return };
-        let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let Some(log) = &self.worker.access_log else {
+            return;
+        };
+        let started = self
+            .started
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         log.record(&Entry {
             start_us: u64::try_from(started.as_micros()).unwrap_or(u64::MAX),
             method: &self.method,
@@ -191,7 +206,10 @@ fn find_slot(
         Direction::Inbound => None,
         Direction::Outbound => cluster.map(|cluster| (&*cluster.name, "")),
     };
-    let labels = down.worker.recorder.labels(direction, Protocol::Http1, proven.or(named));
+    let labels = down
+        .worker
+        .recorder
+        .labels(direction, Protocol::Http1, proven.or(named));
     down.worker.recorder.slot(&labels)
 }
 
@@ -199,7 +217,13 @@ impl Drop for Record {
     fn drop(&mut self) {
         let Some(slot) = &self.slot else { return };
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        slot.finish(self.status, self.flag, micros, self.bytes_in, self.bytes_out);
+        slot.finish(
+            self.status,
+            self.flag,
+            micros,
+            self.bytes_in,
+            self.bytes_out,
+        );
         if let Some(line) = &self.log {
             line.write(self, micros);
         }

@@ -42,7 +42,15 @@ impl Live {
     ) -> Self {
         let looks = look_at(&options.config, &snapshot.config);
         let state = State::new(Arc::clone(&snapshot));
-        Self { options, snapshot, tickets, seats, open: HashMap::new(), looks, state }
+        Self {
+            options,
+            snapshot,
+            tickets,
+            seats,
+            open: HashMap::new(),
+            looks,
+            state,
+        }
     }
 
     pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
@@ -55,7 +63,10 @@ impl Live {
 
     /// Downstream connections that are open.
     pub(crate) fn connections(&self) -> u32 {
-        self.seats.iter().map(|seat| seat.connections.load(Ordering::Relaxed)).sum()
+        self.seats
+            .iter()
+            .map(|seat| seat.connections.load(Ordering::Relaxed))
+            .sum()
     }
 
     pub(crate) fn state(&self) -> &Arc<State> {
@@ -73,7 +84,9 @@ impl Live {
 
     /// Whether a file of the configuration looks different than when it was read.
     pub(crate) fn has_changed(&self) -> bool {
-        self.looks.iter().any(|(path, look)| self::look(path) != *look)
+        self.looks
+            .iter()
+            .any(|(path, look)| self::look(path) != *look)
     }
 
     /// Reads everything again and puts it to use.
@@ -91,28 +104,33 @@ impl Live {
         let sockets = new.map(|(place, listener)| socket::open(place, listener));
         let sockets = sockets.collect::<anyhow::Result<Vec<_>>>()?;
         // Nothing can fail from here on.
-        self.publish(Arc::new(snapshot));
+        self.publish(&Arc::new(snapshot));
         self.close_listeners(&config);
         self.listen(sockets);
         Ok(())
     }
 
-    fn publish(&mut self, snapshot: Arc<Snapshot>) {
-        self.snapshot = Arc::clone(&snapshot);
-        self.state.publish(Arc::clone(&snapshot));
+    fn publish(&mut self, snapshot: &Arc<Snapshot>) {
+        self.snapshot = Arc::clone(snapshot);
+        self.state.publish(Arc::clone(snapshot));
         for seat in self.seats.iter() {
-            seat.sender.send(Message::Snapshot(Arc::clone(&snapshot)));
+            seat.sender.send(Message::Snapshot(Arc::clone(snapshot)));
         }
     }
 
     /// Closes what the configuration no longer has, or has at another address.
     fn close_listeners(&mut self, config: &Config) {
         let stays = |name: &String, addr: &SocketAddr| {
-            config.listeners.iter().any(|new| new.name == *name && new.address == *addr)
+            config
+                .listeners
+                .iter()
+                .any(|new| new.name == *name && new.address == *addr)
         };
         let gone = self.open.extract_if(|name, addr| !stays(name, addr));
         for (name, _) in gone {
-            self.seats[0].sender.send(Message::Unlisten(Arc::from(name.as_str())));
+            self.seats[0]
+                .sender
+                .send(Message::Unlisten(Arc::from(name.as_str())));
         }
     }
 
@@ -120,7 +138,9 @@ impl Live {
     pub(crate) fn describe(&mut self, registry: &Arc<Registry>) {
         let seats = Arc::clone(&self.seats);
         let applied = move || {
-            let generations = seats.iter().map(|seat| seat.generation.load(Ordering::Acquire));
+            let generations = seats
+                .iter()
+                .map(|seat| seat.generation.load(Ordering::Acquire));
             generations.min().unwrap_or(0)
         };
         self.state.describe(Arc::clone(registry), Box::new(applied));
@@ -137,7 +157,9 @@ fn warn_of_restart(old: &Config, new: &Config) {
         ("workload", old.workload != new.workload),
     ];
     for (name, _) in changed.iter().filter(|(_, changed)| *changed) {
-        log::warn(format_args!("`{name}` takes effect when the proxy is restarted"));
+        log::warn(format_args!(
+            "`{name}` takes effect when the proxy is restarted"
+        ));
     }
 }
 
@@ -146,7 +168,10 @@ fn look_at(path: &Path, config: &Config) -> Vec<(PathBuf, Look)> {
     if let Some(files) = &config.identity {
         paths.extend([&files.certificate, &files.key, &files.trust_bundle].map(Clone::clone));
     }
-    paths.into_iter().map(|path| (path.clone(), look(&path))).collect()
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), look(&path)))
+        .collect()
 }
 
 fn look(path: &Path) -> Look {

@@ -23,7 +23,9 @@ use wire::http1::{Body, Framing, Method};
 /// carry another.
 pub(crate) async fn serve(down: &mut Downstream) -> bool {
     let view = down.worker.view();
-    down.worker.reactor.deadline_after(view.snapshot.config.limits.idle_timeout);
+    down.worker
+        .reactor
+        .deadline_after(view.snapshot.config.limits.idle_timeout);
     drop(view);
     if !http1::await_bytes(down).await {
         return false;
@@ -89,8 +91,9 @@ async fn proxy(
     down.worker.reactor.deadline_after(limits.header_timeout);
     let read = http1::read_request(down, exchange, &view.snapshot.limits).await;
     let Some(listener) = view.snapshot.listener(down.place, &down.listener) else {
-        // Its listener was taken away: this connection has no place to go.
-        return read.and(Err(Error::new(Flag::NoRoute)));
+        // Its listener was taken away: this connection has no place to go, nor will it have.
+        exchange.gone = true;
+        return Err(read.err().unwrap_or_else(|| Error::new(Flag::NoRoute)));
     };
     if let Err(error) = read {
         if error.flag != Flag::DownstreamClosed || !down.inbox.is_empty() {
@@ -107,7 +110,9 @@ async fn proxy(
     let bytes = down.inbox.bytes();
     let authority = exchange.request.authority.or(exchange.request.host);
     let authority = authority.map_or(&b""[..], |span| span.of(bytes));
-    let route = listener.routes.find(authority, exchange.request.path.of(bytes));
+    let route = listener
+        .routes
+        .find(authority, exchange.request.path.of(bytes));
     let cluster = route.map(|route| route.cluster);
     record.assign(down, &view.snapshot, listener.direction, cluster);
     record.note(down, exchange);
@@ -116,7 +121,10 @@ async fn proxy(
     filter(down, exchange, &route.filters).await?;
     prepare(down, exchange, listener);
     record.note_added(exchange);
-    let plan = Plan { snapshot: &view.snapshot, route };
+    let plan = Plan {
+        snapshot: &view.snapshot,
+        route,
+    };
     attempts(down, exchange, &view, &plan, record).await
 }
 
@@ -152,7 +160,13 @@ async fn gather(down: &mut Downstream, exchange: &mut Exchange, limit: usize) ->
         down.stream.write(&go_on).map_err(Error::downstream)?;
         down.stream.flush().await.map_err(Error::downstream)?;
     }
-    let idle = down.worker.view().snapshot.config.limits.stream_idle_timeout;
+    let idle = down
+        .worker
+        .view()
+        .snapshot
+        .config
+        .limits
+        .stream_idle_timeout;
     let mut body = Body::new(exchange.request.framing);
     let mut seen = exchange.request.len;
     loop {
@@ -165,9 +179,14 @@ async fn gather(down: &mut Downstream, exchange: &mut Exchange, limit: usize) ->
             return Ok(());
         }
         down.worker.reactor.deadline_after(idle);
-        match down.stream.fill(&mut down.inbox).await.map_err(Error::downstream)? {
-            0 => return Err(Error::new(Flag::DownstreamClosed)),
-            _ => {}
+        if down
+            .stream
+            .fill(&mut down.inbox)
+            .await
+            .map_err(Error::downstream)?
+            == 0
+        {
+            return Err(Error::new(Flag::DownstreamClosed));
         }
     }
 }
@@ -213,7 +232,13 @@ async fn attempts(
                     }
                 }
             }
-            Err(error) => (Failed { error, intact: true }, false),
+            Err(error) => (
+                Failed {
+                    error,
+                    intact: true,
+                },
+                false,
+            ),
         };
         let (failed, reused) = attempt;
         let again = retry::may(&failed, reused, &exchange.request, tried.count());

@@ -9,7 +9,7 @@ use wire::http1::{Method, RequestHead};
 const ELSEWHERE_MAX: u32 = 5;
 
 /// What may be done.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     Never,
     /// Nothing was sent: another endpoint may serve it.
@@ -34,7 +34,11 @@ pub(crate) fn may(failed: &Failed, reused: bool, head: &RequestHead, tried: u32)
 
 /// Which connection the request's first attempt may use.
 pub(crate) fn want(head: &RequestHead) -> Want {
-    if is_idempotent(head.method) { Want::Any } else { Want::Open }
+    if is_idempotent(head.method) {
+        Want::Any
+    } else {
+        Want::Open
+    }
 }
 
 fn is_idempotent(method: Method) -> bool {
@@ -51,22 +55,56 @@ mod tests {
     use crate::error::Error;
 
     fn check(flag: Flag, intact: bool, reused: bool, method: Method, again: Again) {
-        let failed = Failed { error: Error::new(flag), intact };
-        let head = RequestHead { method, ..RequestHead::default() };
-        assert_eq!(may(&failed, reused, &head, 0), again, "{flag:?} {intact} {reused}");
+        let failed = Failed {
+            error: Error::new(flag),
+            intact,
+        };
+        let head = RequestHead {
+            method,
+            ..RequestHead::default()
+        };
+        assert_eq!(
+            may(&failed, reused, &head, 0),
+            again,
+            "{flag:?} {intact} {reused}"
+        );
     }
 
     #[test]
     fn what_was_not_sent_may_go_elsewhere_whatever_it_is() {
-        check(Flag::ConnectFailed, true, false, Method::Post, Again::Elsewhere);
-        check(Flag::HandshakeFailed, true, false, Method::Post, Again::Elsewhere);
-        let failed = Failed { error: Error::new(Flag::ConnectFailed), intact: true };
-        assert_eq!(may(&failed, false, &RequestHead::default(), ELSEWHERE_MAX), Again::Never);
+        check(
+            Flag::ConnectFailed,
+            true,
+            false,
+            Method::Post,
+            Again::Elsewhere,
+        );
+        check(
+            Flag::HandshakeFailed,
+            true,
+            false,
+            Method::Post,
+            Again::Elsewhere,
+        );
+        let failed = Failed {
+            error: Error::new(Flag::ConnectFailed),
+            intact: true,
+        };
+        assert_eq!(
+            may(&failed, false, &RequestHead::default(), ELSEWHERE_MAX),
+            Again::Never
+        );
     }
 
     #[test]
     fn a_closed_idle_connection_is_replaced_for_idempotent_requests_only() {
-        check(Flag::UpstreamClosed, true, true, Method::Get, Again::OnFreshConnection);
+        check(
+            Flag::UpstreamClosed,
+            true,
+            true,
+            Method::Get,
+            Again::OnFreshConnection,
+        );
         check(Flag::UpstreamClosed, true, true, Method::Post, Again::Never);
         check(Flag::UpstreamClosed, true, false, Method::Get, Again::Never);
         check(Flag::UpstreamClosed, false, true, Method::Get, Again::Never);

@@ -49,8 +49,15 @@ impl Table {
         let mut rows = Vec::new();
         for (hosts, route) in routes {
             let route = Arc::new(route);
-            let any = if hosts.is_empty() { &[HostMatch::Any][..] } else { &hosts };
-            rows.extend(any.iter().map(|host| (Host::build(host), Arc::clone(&route))));
+            let any = if hosts.is_empty() {
+                &[HostMatch::Any][..]
+            } else {
+                &hosts
+            };
+            rows.extend(
+                any.iter()
+                    .map(|host| (Host::build(host), Arc::clone(&route))),
+            );
         }
         rows.sort_by(|(host, route), (other_host, other)| {
             let prefixes = other.prefix.len().cmp(&route.prefix.len());
@@ -72,12 +79,17 @@ impl Table {
 
 /// `/a` fits `/a` and `/a/b`, not `/ab` (as the Gateway API's `PathPrefix`).
 fn prefix_fits(prefix: &[u8], path: &[u8]) -> bool {
-    let Some(rest) = path.strip_prefix(prefix) else { return prefix == b"/" };
+    let Some(rest) = path.strip_prefix(prefix) else {
+        return prefix == b"/";
+    };
     rest.is_empty() || rest[0] == b'/' || prefix.ends_with(b"/")
 }
 
 fn without_query(path: &[u8]) -> &[u8] {
-    let end = path.iter().position(|byte| *byte == b'?').unwrap_or(path.len());
+    let end = path
+        .iter()
+        .position(|byte| *byte == b'?')
+        .unwrap_or(path.len());
     &path[..end]
 }
 
@@ -94,7 +106,12 @@ mod tests {
     use super::*;
 
     fn route(prefix: &str, cluster: usize) -> Route {
-        Route { prefix: prefix.as_bytes().into(), cluster, allow: None, filters: Vec::new() }
+        Route {
+            prefix: prefix.as_bytes().into(),
+            cluster,
+            allow: None,
+            filters: Vec::new(),
+        }
     }
 
     fn check(authority: &str, path: &str, cluster: Option<usize>) {
@@ -109,7 +126,11 @@ mod tests {
             (exact("[::1]"), route("/", 5)),
         ]);
         let found = table.find(authority.as_bytes(), path.as_bytes());
-        assert_eq!(found.map(|route| route.cluster), cluster, "{authority}{path}");
+        assert_eq!(
+            found.map(|route| route.cluster),
+            cluster,
+            "{authority}{path}"
+        );
     }
 
     #[test]

@@ -3,9 +3,9 @@
 
 use crate::filter::Filter;
 use crate::route::Table;
+use identity::SpiffeId;
 use identity::credentials::{Credentials, Paths};
 use identity::tls::{self, ALPN_HTTP1, ALPN_PUBLIC_HTTP1, Tickets};
-use identity::SpiffeId;
 use model::{Balance, Config, Direction, Limits, TlsMode, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use std::net::SocketAddr;
@@ -128,27 +128,50 @@ impl Snapshot {
         tickets: &Arc<Tickets>,
         previous: Option<&Self>,
     ) -> Result<Self, Error> {
-        let identity = config.identity.as_ref().map(|files| load(files, tickets)).transpose()?;
+        let identity = config
+            .identity
+            .as_ref()
+            .map(|files| load(files, tickets))
+            .transpose()?;
         let previous_identity = previous.and_then(|previous| previous.identity.clone());
         let (identity, known) = match (identity, previous_identity) {
             // The same certificates: sessions and connections live on.
             (Some(new), Some(old)) if new.is_same(&old) => (Some(old), previous),
             (new, _) => (new, None),
         };
-        let clusters =
-            config.clusters.iter().map(|cluster| build_cluster(cluster, identity.as_ref(), known));
+        let clusters = config
+            .clusters
+            .iter()
+            .map(|cluster| build_cluster(cluster, identity.as_ref(), known));
         let clusters = clusters.collect::<Result<Vec<_>, _>>()?;
-        let listeners = config.listeners.iter().map(|listener| build_listener(listener, &config));
+        let listeners = config
+            .listeners
+            .iter()
+            .map(|listener| build_listener(listener, &config));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let limits = http_limits(&config.limits);
         let generation = previous.map_or(1, |previous| previous.generation + 1);
-        Ok(Self { generation, config, listeners, clusters, identity, limits })
+        Ok(Self {
+            generation,
+            config,
+            listeners,
+            clusters,
+            identity,
+            limits,
+        })
     }
 
     /// The listener at `place`, unless another took its place since.
     pub(crate) fn listener(&self, place: usize, name: &str) -> Option<&Listener> {
-        let at = self.listeners.get(place).filter(|listener| *listener.name == *name);
-        at.or_else(|| self.listeners.iter().find(|listener| *listener.name == *name))
+        let at = self
+            .listeners
+            .get(place)
+            .filter(|listener| *listener.name == *name);
+        at.or_else(|| {
+            self.listeners
+                .iter()
+                .find(|listener| *listener.name == *name)
+        })
     }
 
     /// The same endpoint, if it was there already: what is known of it lives on.
@@ -171,20 +194,30 @@ impl Snapshot {
             shown["endpoints"] = endpoints.collect();
             shown
         };
-        self.config.clusters.iter().zip(&self.clusters).map(cluster).collect()
+        self.config
+            .clusters
+            .iter()
+            .zip(&self.clusters)
+            .map(cluster)
+            .collect()
     }
 
     /// What `/certs` shows.
     #[must_use]
     pub fn certificates(&self) -> serde_json::Value {
-        self.identity.as_ref().map_or(serde_json::Value::Null, |identity| {
-            serde_json::json!(identity.credentials.overview())
-        })
+        self.identity
+            .as_ref()
+            .map_or(serde_json::Value::Null, |identity| {
+                serde_json::json!(identity.credentials.overview())
+            })
     }
 }
 
 fn http_limits(limits: &Limits) -> wire::http1::Limits {
-    wire::http1::Limits { head_bytes: limits.head_bytes, headers: limits.headers }
+    wire::http1::Limits {
+        head_bytes: limits.head_bytes,
+        headers: limits.headers,
+    }
 }
 
 fn load(files: &model::IdentityFiles, tickets: &Arc<Tickets>) -> Result<Identity, Error> {
@@ -195,7 +228,10 @@ fn load(files: &model::IdentityFiles, tickets: &Arc<Tickets>) -> Result<Identity
     };
     let credentials = Credentials::load(&paths, &files.trust_domain)?;
     let server = tls::server_config(&credentials, ALPN, tickets).map_err(Error::Tls)?;
-    Ok(Identity { credentials, server })
+    Ok(Identity {
+        credentials,
+        server,
+    })
 }
 
 fn spiffe_ids(ids: &[String]) -> Result<Vec<SpiffeId>, Error> {
@@ -214,25 +250,40 @@ fn build_cluster(
             (Transport::Mtls, Some(own)) => {
                 let expected = spiffe_ids(&endpoint.identities)?;
                 let twin = find_configuration(&expected, &endpoints, known);
-                let config = match twin {
-                    Some(config) => config,
-                    None => tls::client_config(&own.credentials, ALPN, &expected).map_err(
-                        |source| Error::Cluster { cluster: cluster.name.clone(), source },
-                    )?,
-                };
+                let config =
+                    match twin {
+                        Some(config) => config,
+                        None => tls::client_config(&own.credentials, ALPN, &expected).map_err(
+                            |source| Error::Cluster {
+                                cluster: cluster.name.clone(),
+                                source,
+                            },
+                        )?,
+                    };
                 Some(Mtls { expected, config })
             }
             _ => None,
         };
         let unhealthy = AtomicU32::new(0);
-        let endpoint = Endpoint { address: endpoint.address, mtls, unhealthy };
+        let endpoint = Endpoint {
+            address: endpoint.address,
+            mtls,
+            unhealthy,
+        };
         let same = known.and_then(|known| known.find_endpoint(&endpoint));
         endpoints.push(same.unwrap_or_else(|| Arc::new(endpoint)));
     }
-    let expected = endpoints.iter().find_map(|endpoint| endpoint.mtls.as_ref()?.expected.first());
+    let expected = endpoints
+        .iter()
+        .find_map(|endpoint| endpoint.mtls.as_ref()?.expected.first());
     let destination = expected.cloned();
     let name = Arc::from(cluster.name.as_str());
-    Ok(Cluster { name, balance: cluster.balance, destination, endpoints })
+    Ok(Cluster {
+        name,
+        balance: cluster.balance,
+        destination,
+        endpoints,
+    })
 }
 
 /// Endpoints that expect the same peers share one configuration, hence one set of sessions.
@@ -242,16 +293,24 @@ fn find_configuration(
     known: Option<&Snapshot>,
 ) -> Option<Arc<ClientConfig>> {
     let old = known.into_iter().flat_map(|known| &known.clusters);
-    let mut all = built.iter().chain(old.flat_map(|cluster| &cluster.endpoints));
+    let mut all = built
+        .iter()
+        .chain(old.flat_map(|cluster| &cluster.endpoints));
     all.find_map(|endpoint| {
-        let mtls = endpoint.mtls.as_ref().filter(|mtls| mtls.expected == expected)?;
+        let mtls = endpoint
+            .mtls
+            .as_ref()
+            .filter(|mtls| mtls.expected == expected)?;
         Some(Arc::clone(&mtls.config))
     })
 }
 
 fn build_listener(listener: &model::Listener, config: &Config) -> Result<Listener, Error> {
     let routes = listener.routes.iter().map(|route| {
-        let cluster = config.clusters.iter().position(|cluster| cluster.name == route.cluster);
+        let cluster = config
+            .clusters
+            .iter()
+            .position(|cluster| cluster.name == route.cluster);
         let built = Route {
             prefix: route.prefix.as_bytes().into(),
             cluster: cluster.expect("a checked configuration names clusters that exist"),

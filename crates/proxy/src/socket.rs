@@ -15,7 +15,11 @@ const BACKLOG: i32 = 4096;
 
 /// Opens the listeners' sockets, all or none, with the addresses they got.
 pub(crate) fn open_all(listeners: &[Listener]) -> anyhow::Result<Vec<(Socket, SocketAddr)>> {
-    listeners.iter().enumerate().map(|(place, listener)| open(place, listener)).collect()
+    listeners
+        .iter()
+        .enumerate()
+        .map(|(place, listener)| open(place, listener))
+        .collect()
 }
 
 /// Opens one listener's socket.
@@ -25,11 +29,23 @@ pub(crate) fn open(place: usize, listener: &Listener) -> anyhow::Result<(Socket,
         format!("listener `{name}`: {addr} cannot be bound; is another process listening there?")
     })?;
     let (name, direction) = (Arc::from(name.as_str()), listener.direction);
-    Ok((Socket { fd, name, place, direction }, bound))
+    Ok((
+        Socket {
+            fd,
+            name,
+            place,
+            direction,
+        },
+        bound,
+    ))
 }
 
 fn open_address(addr: SocketAddr) -> anyhow::Result<(OwnedFd, SocketAddr)> {
-    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let family = if addr.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&fd, true)?;

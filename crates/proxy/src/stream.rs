@@ -21,7 +21,12 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn plain(tcp: Tcp, pool: &Rc<Pool>) -> Self {
-        Self { tcp, tls: None, pending: RefCell::default(), pool: Rc::clone(pool) }
+        Self {
+            tcp,
+            tls: None,
+            pending: RefCell::default(),
+            pool: Rc::clone(pool),
+        }
     }
 
     pub(crate) fn pool(&self) -> &Rc<Pool> {
@@ -96,7 +101,9 @@ impl Stream {
     /// # Errors
     /// When the connection is broken.
     pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
-        let Some(tls) = &self.tls else { return self.send(slices) };
+        let Some(tls) = &self.tls else {
+            return self.send(slices);
+        };
         let mut sealed = self.pool.seal.borrow_mut();
         sealed.clear();
         tls.seal(slices, &mut sealed)?;

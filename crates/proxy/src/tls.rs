@@ -79,7 +79,9 @@ impl Tls {
     pub(crate) fn open(&self, inbox: &mut Inbox) -> io::Result<Opened> {
         let mut total = 0;
         while !self.closed.get() {
-            let Some(record) = record::length(inbox.raw())? else { break };
+            let Some(record) = record::length(inbox.raw())? else {
+                break;
+            };
             let opened = self.opener.borrow_mut().open(&mut inbox.raw()[..record])?;
             let (kind, payload) = opened;
             if kind == APPLICATION_DATA {
@@ -111,7 +113,9 @@ impl Tls {
         const WARNING: u8 = 1;
         const CLOSE_NOTIFY: u8 = 0;
         let alert = [WARNING, CLOSE_NOTIFY];
-        self.sealer.borrow_mut().seal(ALERT, &[IoSlice::new(&alert)], out)
+        self.sealer
+            .borrow_mut()
+            .seal(ALERT, &[IoSlice::new(&alert)], out)
     }
 
     fn control(&self, kind: u8, message: &[u8]) -> io::Result<Option<Vec<u8>>> {
@@ -130,7 +134,9 @@ impl Tls {
         let mut reply = None;
         while let [kind, a, b, c, rest @ ..] = messages {
             let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
-            let (body, rest) = rest.split_at_checked(length).ok_or(io::ErrorKind::InvalidData)?;
+            let (body, rest) = rest
+                .split_at_checked(length)
+                .ok_or(io::ErrorKind::InvalidData)?;
             messages = rest;
             match (*kind, &mut *self.keys.borrow_mut()) {
                 (NEW_SESSION_TICKET, Keys::Client(keys)) => {
@@ -153,13 +159,19 @@ impl Tls {
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
-        if messages.is_empty() { Ok(reply) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if messages.is_empty() {
+            Ok(reply)
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 
     /// Announces new keys for our direction and takes them into use.
     fn update_sealer(&self, request: bool, out: &mut Vec<u8>) -> io::Result<()> {
         let message = [KEY_UPDATE, 0, 0, 1, u8::from(request)];
-        self.sealer.borrow_mut().seal(HANDSHAKE, &[IoSlice::new(&message)], out)?;
+        self.sealer
+            .borrow_mut()
+            .seal(HANDSHAKE, &[IoSlice::new(&message)], out)?;
         let secrets = self.keys.borrow_mut().next_sealer().map_err(invalid)?;
         *self.sealer.borrow_mut() = Sealer::new(secrets)?;
         Ok(())

@@ -99,6 +99,10 @@ pub(crate) struct Worker {
     pub(crate) recorder: Recorder,
     pub(crate) access_log: Option<LogSender>,
     view: RefCell<Rc<View>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "lent as boxes: the futures that hold one stay small"
+    )]
     exchanges: RefCell<Vec<Box<Exchange>>>,
     seats: Arc<Vec<Seat>>,
     listening: RefCell<HashMap<Arc<str>, Rc<Listening>>>,
@@ -142,7 +146,10 @@ impl View {
         }
         let state = |endpoint: &Arc<Endpoint>| {
             let same = known.get(&endpoint.address).and_then(|states| {
-                states.iter().find(|state| state.endpoint.is_same(endpoint)).copied()
+                states
+                    .iter()
+                    .find(|state| state.endpoint.is_same(endpoint))
+                    .copied()
             });
             same.map_or_else(|| EndpointState::new(endpoint), Rc::clone)
         };
@@ -195,7 +202,9 @@ pub(crate) fn run(plan: Plan) -> io::Result<()> {
         janitor: Cell::new(None),
         janitor_waits: Cell::new(false),
     });
-    worker.janitor.set(Some(reactor.spawn(look_after_idle(Rc::clone(&worker)))));
+    worker
+        .janitor
+        .set(Some(reactor.spawn(look_after_idle(Rc::clone(&worker)))));
     reactor.spawn(listen_to(Rc::clone(&worker), mailbox));
     reactor.run()
 }
@@ -292,7 +301,9 @@ impl Worker {
     /// Lets the janitor know when something happens on an idle upstream connection. The first one
     /// also starts its clock.
     pub(crate) fn watch_idle(&self, tcp: &Tcp) {
-        let Some(janitor) = self.janitor.get() else { return };
+        let Some(janitor) = self.janitor.get() else {
+            return;
+        };
         tcp.own_by(janitor);
         if !self.janitor_waits.replace(true) {
             self.reactor.wake(janitor);
@@ -323,9 +334,9 @@ impl Worker {
             identity::tls::Side::Upstream(_) => Side::Upstream,
         };
         let counters = self.recorder.connections();
-        let checked = proven.map_err(|failure| failure.classify()).and_then(|proven| {
-            check(view, &proven, side).map(|id| (id, proven.resumed))
-        });
+        let checked = proven
+            .map_err(|failure| failure.classify())
+            .and_then(|proven| check(view, &proven, side).map(|id| (id, proven.resumed)));
         match checked {
             Ok((id, resumed)) => {
                 counters.handshake(place, resumed);
@@ -343,7 +354,9 @@ impl Worker {
         match Listening::adopt(&self.reactor, socket) {
             Ok(listening) => {
                 let listening = Rc::new(listening);
-                self.listening.borrow_mut().insert(name, Rc::clone(&listening));
+                self.listening
+                    .borrow_mut()
+                    .insert(name, Rc::clone(&listening));
                 let task = listener::run(Rc::clone(self), Rc::clone(&listening));
                 listening.task.set(Some(self.reactor.spawn(task)));
             }
@@ -354,13 +367,19 @@ impl Worker {
     fn unlisten(&self, name: &Arc<str>) {
         if let Some(listening) = self.listening.borrow_mut().remove(name) {
             listening.closing.set(true);
-            listening.task.get().into_iter().for_each(|task| self.reactor.wake(task));
+            listening
+                .task
+                .get()
+                .into_iter()
+                .for_each(|task| self.reactor.wake(task));
         }
     }
 
     fn apply(&self, snapshot: Arc<Snapshot>) {
         let next = View::build(snapshot, Some(&self.view()));
-        self.seats[self.id].generation.store(next.snapshot.generation, Ordering::Release);
+        self.seats[self.id]
+            .generation
+            .store(next.snapshot.generation, Ordering::Release);
         *self.view.borrow_mut() = Rc::new(next);
     }
 
@@ -368,17 +387,34 @@ impl Worker {
     pub(crate) fn assign(self: &Rc<Self>, listening: &Listening, fd: OwnedFd, peer: SocketAddr) {
         let load = |seat: &Seat| seat.connections.load(Ordering::Relaxed);
         let limit = self.view().snapshot.config.limits.connections;
-        if self.seats.iter().map(|seat| load(seat) as usize).sum::<usize>() >= limit {
+        if self
+            .seats
+            .iter()
+            .map(|seat| load(seat) as usize)
+            .sum::<usize>()
+            >= limit
+        {
             self.recorder.connections().rejected(listening.direction);
             return;
         }
-        let least = self.seats.iter().enumerate().min_by_key(|(_, seat)| load(seat));
+        let least = self
+            .seats
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, seat)| load(seat));
         let (to, seat) = least.expect("there is at least one worker");
         seat.connections.fetch_add(1, Ordering::Relaxed);
         let open = Open(Arc::clone(&self.seats), to);
         let (listener, place) = (Arc::clone(&listening.name), listening.place);
         let direction = listening.direction;
-        let accepted = Accepted { fd, peer, listener, place, direction, open };
+        let accepted = Accepted {
+            fd,
+            peer,
+            listener,
+            place,
+            direction,
+            open,
+        };
         if to == self.id {
             self.serve(accepted);
         } else {
@@ -387,6 +423,7 @@ impl Worker {
     }
 
     fn serve(self: &Rc<Self>, accepted: Accepted) {
-        self.reactor.spawn(connection::serve(Rc::clone(self), accepted));
+        self.reactor
+            .spawn(connection::serve(Rc::clone(self), accepted));
     }
 }

@@ -61,7 +61,10 @@ impl<T> Mailbox<T> {
     /// When descriptors are exhausted.
     pub fn detached() -> io::Result<(Sender<T>, Detached<T>)> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let shared = Arc::new(Shared { queue: Mutex::default(), bell });
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            bell,
+        });
         Ok((Sender(Arc::clone(&shared)), Detached(shared)))
     }
 
@@ -69,13 +72,19 @@ impl<T> Mailbox<T> {
     pub async fn receive(&self) -> T {
         poll_fn(|_| {
             loop {
-                let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut queue = self
+                    .shared
+                    .queue
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 if let Some(message) = queue.pop_front() {
                     return Poll::Ready(message);
                 }
                 drop(queue);
                 let mut count = [0; 8];
-                let rung = self.source.poll(READ, |fd| rustix::io::read(fd, &mut count));
+                let rung = self
+                    .source
+                    .poll(READ, |fd| rustix::io::read(fd, &mut count));
                 if rung.is_pending() {
                     return Poll::Pending;
                 }
@@ -95,6 +104,9 @@ impl<T> Detached<T> {
     /// When descriptors are exhausted.
     pub fn attach(self, reactor: &Rc<Reactor>) -> io::Result<Mailbox<T>> {
         let bell = self.0.bell.try_clone()?;
-        Ok(Mailbox { source: Source::register(reactor, bell)?, shared: self.0 })
+        Ok(Mailbox {
+            source: Source::register(reactor, bell)?,
+            shared: self.0,
+        })
     }
 }

@@ -135,7 +135,8 @@ impl Reactor {
             Duration::ZERO => NEVER,
             limit => u64::try_from(limit.as_millis()).unwrap_or(NEVER),
         };
-        self.current_deadline.set(self.now_ms.get().saturating_add(limit));
+        self.current_deadline
+            .set(self.now_ms.get().saturating_add(limit));
         self.current_expired.set(false);
     }
 
@@ -188,8 +189,14 @@ impl Reactor {
     pub async fn sleep(&self, limit: Duration) {
         let due = self.now_ms() + u64::try_from(limit.as_millis()).unwrap_or(NEVER / 2);
         self.timers.borrow_mut().insert(due, self.current());
-        std::future::poll_fn(|_| if self.now_ms() >= due { Poll::Ready(()) } else { Poll::Pending })
-            .await;
+        std::future::poll_fn(|_| {
+            if self.now_ms() >= due {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 
     /// Lets the other ready tasks run first.
@@ -230,7 +237,8 @@ impl Reactor {
         let now = Instant::now();
         self.now.set(now);
         let elapsed = now.duration_since(self.started);
-        self.now_ms.set(u64::try_from(elapsed.as_millis()).unwrap_or(NEVER));
+        self.now_ms
+            .set(u64::try_from(elapsed.as_millis()).unwrap_or(NEVER));
         let sources = self.sources.borrow();
         for event in events.iter() {
             let key = usize::try_from(event.data.u64()).unwrap_or(usize::MAX);
@@ -247,9 +255,15 @@ impl Reactor {
 
     fn timeout(&self) -> Option<rustix::event::Timespec> {
         if !self.ready.borrow().is_empty() {
-            return Some(rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 });
+            return Some(rustix::event::Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            });
         }
-        let due = self.next_sweep.get().min(self.timers.borrow().next_due().unwrap_or(NEVER));
+        let due = self
+            .next_sweep
+            .get()
+            .min(self.timers.borrow().next_due().unwrap_or(NEVER));
         if due == NEVER {
             return None;
         }
@@ -300,7 +314,9 @@ impl Reactor {
     }
 
     fn run_task(&self, id: TaskId) {
-        let Some(mut future) = self.enter(id) else { return };
+        let Some(mut future) = self.enter(id) else {
+            return;
+        };
         let mut context = Context::from_waker(Waker::noop());
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
         if matches!(polled, Ok(Poll::Pending)) {
@@ -329,13 +345,16 @@ impl Reactor {
     fn leave(&self, id: TaskId, future: BoxFuture) {
         let deadline = self.current_deadline.get();
         let mut tasks = self.tasks.borrow_mut();
-        let task = tasks.get_mut(id.0 as usize).expect("a running task stays in its place");
+        let task = tasks
+            .get_mut(id.0 as usize)
+            .expect("a running task stays in its place");
         task.future = Some(future);
         task.deadline = deadline;
         task.expired = self.current_expired.get();
         self.current.set(TaskId::NONE);
         if deadline < self.next_sweep.get() {
-            self.next_sweep.set(deadline.max(self.now_ms.get() + TICK_MS));
+            self.next_sweep
+                .set(deadline.max(self.now_ms.get() + TICK_MS));
         }
     }
 
@@ -365,7 +384,10 @@ impl Reactor {
 
 impl Drop for Reactor {
     fn drop(&mut self) {
-        debug_assert!(self.current.get() == TaskId::NONE, "dropped by one of its own tasks");
+        debug_assert!(
+            self.current.get() == TaskId::NONE,
+            "dropped by one of its own tasks"
+        );
     }
 }
 

@@ -24,7 +24,9 @@ impl Tcp {
     pub fn adopt(reactor: &Rc<Reactor>, fd: OwnedFd) -> io::Result<Self> {
         // A relay writes whole messages; waiting for more would only add latency.
         sockopt::set_tcp_nodelay(&fd, true)?;
-        Ok(Self { source: Source::register(reactor, fd)? })
+        Ok(Self {
+            source: Source::register(reactor, fd)?,
+        })
     }
 
     /// Connects; the running task's deadline bounds the wait.
@@ -33,14 +35,20 @@ impl Tcp {
     /// The connect error, or `TimedOut`.
     pub async fn connect(reactor: &Rc<Reactor>, addr: SocketAddr) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let family = if addr.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+        let family = if addr.is_ipv4() {
+            net::AddressFamily::INET
+        } else {
+            net::AddressFamily::INET6
+        };
         let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_tcp_nodelay(&fd, true)?;
         match net::connect(&fd, &addr) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        let stream = Self { source: Source::register(reactor, fd)? };
+        let stream = Self {
+            source: Source::register(reactor, fd)?,
+        };
         poll_fn(|_| stream.poll_connected()).await?;
         Ok(stream)
     }
@@ -63,9 +71,14 @@ impl Tcp {
 
     /// Reads what is there into `buf` (not empty); 0 is the peer's end of stream.
     pub fn poll_read(&self, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        debug_assert!(!buf.is_empty(), "reading nothing looks like the end of the stream");
+        debug_assert!(
+            !buf.is_empty(),
+            "reading nothing looks like the end of the stream"
+        );
         let wanted = buf.len();
-        let polled = self.source.poll(READ, |fd| Ok(net::recv(fd, &mut *buf, RecvFlags::empty())?.0));
+        let polled = self.source.poll(READ, |fd| {
+            Ok(net::recv(fd, &mut *buf, RecvFlags::empty())?.0)
+        });
         if let Poll::Ready(Ok(count)) = polled
             && count < wanted
             && !self.source.is_ready(READ_CLOSED)
@@ -78,7 +91,8 @@ impl Tcp {
 
     /// Writes some of `bytes`.
     pub fn poll_write(&self, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.source.poll(WRITE, |fd| net::send(fd, bytes, SendFlags::NOSIGNAL))
+        self.source
+            .poll(WRITE, |fd| net::send(fd, bytes, SendFlags::NOSIGNAL))
     }
 
     /// Writes some of `slices`, in order.
@@ -87,13 +101,22 @@ impl Tcp {
             return self.poll_write(only);
         }
         self.source.poll(WRITE, |fd| {
-            net::sendmsg(fd, slices, &mut net::SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+            net::sendmsg(
+                fd,
+                slices,
+                &mut net::SendAncillaryBuffer::default(),
+                SendFlags::NOSIGNAL,
+            )
         })
     }
 
     /// Whether bytes (or the end) may be waiting; registers the running task if not.
     pub fn poll_readable(&self) -> Poll<io::Result<()>> {
-        if self.source.is_ready(READ) { Poll::Ready(Ok(())) } else { self.source.pending() }
+        if self.source.is_ready(READ) {
+            Poll::Ready(Ok(()))
+        } else {
+            self.source.pending()
+        }
     }
 
     /// Waits until a read would not block.
@@ -166,7 +189,9 @@ impl Listener {
     /// # Errors
     /// When it cannot be registered.
     pub fn adopt(reactor: &Rc<Reactor>, fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self { source: Source::register(reactor, fd)? })
+        Ok(Self {
+            source: Source::register(reactor, fd)?,
+        })
     }
 
     /// The next connection, non-blocking, with its peer's address.
@@ -175,7 +200,9 @@ impl Listener {
     /// As `accept4`; the caller decides which are worth a pause.
     pub fn poll_accept(&self) -> Poll<io::Result<(OwnedFd, Option<SocketAddr>)>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let polled = self.source.poll(READ, |fd| net::acceptfrom_with(fd.as_fd(), flags));
+        let polled = self
+            .source
+            .poll(READ, |fd| net::acceptfrom_with(fd.as_fd(), flags));
         polled.map_ok(|(fd, peer)| (fd, peer.and_then(|addr| SocketAddr::try_from(addr).ok())))
     }
 

@@ -3,7 +3,10 @@
 use super::*;
 use wire::http1::{Limits, Method, Parsed};
 
-const LIMITS: Limits = Limits { head_bytes: 65_536, headers: 200 };
+const LIMITS: Limits = Limits {
+    head_bytes: 65_536,
+    headers: 200,
+};
 
 fn request(head: &str, extra: &str, dropped: &[&str]) -> String {
     let mut exchange = Exchange::default();
@@ -42,7 +45,9 @@ fn dropped_lines_go_and_added_ones_come_last() {
 #[test]
 fn an_added_line_can_be_taken_away_again() {
     let mut exchange = Exchange::default();
-    exchange.request_extra.extend_from_slice(b"a: 1\r\nX-b: 2\r\nc: 3\r\n");
+    exchange
+        .request_extra
+        .extend_from_slice(b"a: 1\r\nX-b: 2\r\nc: 3\r\n");
     exchange.drop_request_line(b"", "x-B");
     assert_eq!(exchange.request_extra, b"a: 1\r\nc: 3\r\n");
 }
@@ -73,7 +78,10 @@ fn more_runs_than_slices_are_copied() {
 fn an_answer_of_http10_becomes_http11() {
     let head = "HTTP/1.0 200 Fine\r\nContent-Length: 2\r\n\r\nok";
     let mut exchange = Exchange::default();
-    exchange.response.parse(head.as_bytes(), &LIMITS, Method::Get).unwrap();
+    exchange
+        .response
+        .parse(head.as_bytes(), &LIMITS, Method::Get)
+        .unwrap();
     let sent = exchange.with_response(head.as_bytes(), 2, joined);
     assert_eq!(sent, "HTTP/1.1 200 Fine\r\nContent-Length: 2\r\n\r\nok");
 }

@@ -138,7 +138,11 @@ async fn run<S: Side>(
     let alpn = side.state().alpn_protocol().map(<[u8]>::to_vec);
     let (secrets, keys) = side.finish()?;
     stream.tls = Some(Box::new(Tls::new(secrets, keys)?));
-    Ok(Proven { chain, resumed, alpn })
+    Ok(Proven {
+        chain,
+        resumed,
+        alpn,
+    })
 }
 
 enum Step {

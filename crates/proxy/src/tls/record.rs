@@ -19,7 +19,9 @@ const OUTER_TYPE: u8 = 23;
 
 /// How long the first record in `raw` is, header included; `None` while it is incomplete.
 pub(crate) fn length(raw: &[u8]) -> io::Result<Option<usize>> {
-    let [kind, major, _, high, low, ..] = *raw else { return Ok(None) };
+    let [kind, major, _, high, low, ..] = *raw else {
+        return Ok(None);
+    };
     let length = usize::from(u16::from_be_bytes([high, low]));
     if kind != OUTER_TYPE || major != 3 || length > PAYLOAD_MAX + EXPANSION_MAX {
         return Err(io::ErrorKind::InvalidData.into());
@@ -43,7 +45,10 @@ impl Direction {
             _ => return Err(io::ErrorKind::Unsupported.into()),
         };
         let key = Self::key(algorithm, key.as_ref())?;
-        let iv = iv.as_ref().try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+        let iv = iv
+            .as_ref()
+            .try_into()
+            .map_err(|_| io::ErrorKind::InvalidData)?;
         Ok(Self { key, iv, sequence })
     }
 
@@ -79,7 +84,10 @@ impl Opener {
         let opened = self.0.key.open_in_place(nonce, Aad::from(&*header), sealed);
         let plain = opened.map_err(|_| io::ErrorKind::InvalidData)?;
         // Padding: zeros behind the type byte. Nothing but zeros is an error.
-        let end = plain.iter().rposition(|byte| *byte != 0).ok_or(io::ErrorKind::InvalidData)?;
+        let end = plain
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .ok_or(io::ErrorKind::InvalidData)?;
         if end > PAYLOAD_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -96,7 +104,10 @@ pub(crate) struct Sealer {
 
 impl Sealer {
     pub(crate) fn new(secrets: (u64, ConnectionTrafficSecrets)) -> io::Result<Self> {
-        Ok(Self { direction: Direction::new(secrets)?, sequence_max: RECORDS_PER_KEY })
+        Ok(Self {
+            direction: Direction::new(secrets)?,
+            sequence_max: RECORDS_PER_KEY,
+        })
     }
 
     /// Whether the key has sealed as much as it may.
@@ -149,7 +160,10 @@ impl Sealer {
         out[start + 3..start + HEADER].copy_from_slice(&length.to_be_bytes());
         let nonce = self.direction.nonce();
         let (header, plain) = out[start..].split_at_mut(HEADER);
-        let tag = self.direction.key.seal_in_place_separate_tag(nonce, Aad::from(&*header), plain);
+        let tag = self
+            .direction
+            .key
+            .seal_in_place_separate_tag(nonce, Aad::from(&*header), plain);
         let tag = tag.map_err(|_| io::ErrorKind::InvalidData)?;
         out.extend_from_slice(tag.as_ref());
         Ok(())

@@ -21,7 +21,7 @@ where
     let ca = TestCa::new();
     let (client_identity, server_identity) = (ca.identity("client"), ca.identity("server"));
     let (ours, theirs) = (client_identity.credentials(), server_identity.credentials());
-    let expected = [server_identity.id.clone()];
+    let expected = [server_identity.id];
     let client_config = tls::client_config(&ours, &[ALPN_HTTP1], &expected).unwrap();
     let server_config = tls::server_config(&theirs, &[ALPN_HTTP1], &Tickets::new()).unwrap();
     let reactor = Reactor::new().unwrap();
@@ -34,7 +34,9 @@ where
         let mut stream = Stream::plain(Tcp::connect(&r, addr).await.unwrap(), &Rc::default());
         let mut inbox = Inbox::new(stream.pool());
         let name = endpoint_name(addr);
-        handshake::connect(&mut stream, &mut inbox, &client_config, name).await.unwrap();
+        handshake::connect(&mut stream, &mut inbox, &client_config, name)
+            .await
+            .unwrap();
         made.borrow_mut().0 = Some((stream, inbox));
     });
     let (r, made) = (Rc::clone(&reactor), Rc::clone(&streams));
@@ -44,7 +46,9 @@ where
         let mut stream = Stream::plain(Tcp::adopt(&r, fd).unwrap(), &Rc::<Pool>::default());
         let mut inbox = Inbox::new(stream.pool());
         stream.fill(&mut inbox).await.unwrap();
-        handshake::accept(&mut stream, &mut inbox, &server_config).await.unwrap();
+        handshake::accept(&mut stream, &mut inbox, &server_config)
+            .await
+            .unwrap();
         made.borrow_mut().1 = Some((stream, inbox));
     });
     reactor.run().unwrap();
@@ -65,10 +69,16 @@ async fn receive(stream: &Stream, inbox: &mut Inbox, expected: &[u8]) {
     let mut at = 0;
     while at < expected.len() {
         if inbox.is_empty() {
-            assert!(stream.fill(inbox).await.unwrap() > 0, "ended after {at} bytes");
+            assert!(
+                stream.fill(inbox).await.unwrap() > 0,
+                "ended after {at} bytes"
+            );
         }
         let count = inbox.bytes().len();
-        assert!(inbox.bytes() == &expected[at..at + count], "differs after {at} bytes");
+        assert!(
+            inbox.bytes() == &expected[at..at + count],
+            "differs after {at} bytes"
+        );
         inbox.consume(count);
         at += count;
     }
@@ -123,10 +133,22 @@ fn a_requested_key_update_is_answered() {
     meet(
         async |stream, mut inbox| {
             let mut record = Vec::new();
-            stream.tls.as_ref().unwrap().update_sealer(true, &mut record).unwrap();
-            stream.tls.as_ref().unwrap().seal(&[IoSlice::new(b"ping")], &mut record).unwrap();
+            stream
+                .tls
+                .as_ref()
+                .unwrap()
+                .update_sealer(true, &mut record)
+                .unwrap();
+            stream
+                .tls
+                .as_ref()
+                .unwrap()
+                .seal(&[IoSlice::new(b"ping")], &mut record)
+                .unwrap();
             // Ciphertext made by hand, sent as it is.
-            std::future::poll_fn(|_| stream.tcp.poll_write(&record)).await.unwrap();
+            std::future::poll_fn(|_| stream.tcp.poll_write(&record))
+                .await
+                .unwrap();
             receive(&stream, &mut inbox, b"pong").await;
         },
         async |stream, mut inbox| {
@@ -141,9 +163,16 @@ fn a_tampered_record_ends_the_connection() {
     meet(
         async |stream, _inbox| {
             let mut record = Vec::new();
-            stream.tls.as_ref().unwrap().seal(&[IoSlice::new(b"hello")], &mut record).unwrap();
+            stream
+                .tls
+                .as_ref()
+                .unwrap()
+                .seal(&[IoSlice::new(b"hello")], &mut record)
+                .unwrap();
             record[7] ^= 1;
-            std::future::poll_fn(|_| stream.tcp.poll_write(&record)).await.unwrap();
+            std::future::poll_fn(|_| stream.tcp.poll_write(&record))
+                .await
+                .unwrap();
         },
         async |stream, mut inbox| {
             let error = stream.fill(&mut inbox).await.unwrap_err();

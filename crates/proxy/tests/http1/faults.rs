@@ -178,32 +178,32 @@ fn broken_chunks_of_an_answer_cut_the_client() {
     }
 }
 
-/// A request whose body is another one, which must never be served.
-fn wrapped(target: &str, padding: &str) -> String {
-    let evil = "GET /evil HTTP/1.1\r\nhost: a\r\n\r\n";
-    let length = evil.len();
-    let start = format!("POST {target} HTTP/1.1\r\nhost: a\r\nx: {padding}\r\n");
-    format!("{start}content-length: {length}\r\n\r\n{evil}")
+const EVIL: &str = "GET /evil HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/// A request whose body is another one, and whose head has this length.
+fn wrapped(head_bytes: usize) -> String {
+    let length = EVIL.len();
+    let head = format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\nx: ");
+    let padding = "x".repeat(head_bytes - head.len() - 4);
+    format!("{head}{padding}\r\n\r\n{EVIL}")
 }
 
 #[test]
 fn failed_upload_does_not_lose_step_with_what_follows() {
-    let first = "POST /first HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n";
-    for padding in 0..first.len() {
-        let world = scripted(vec![
-            vec![Step::ReadHead, Step::ReadBytes(4)],
-            vec![Step::ReadRequest, Step::answer("second"), Step::ReadEnd],
-        ]);
-        let mut client = world.client();
-        client.send(first);
-        testkit::until("its head is there", || {
-            world.upstream.received_text(0) == first
-        });
-        client.send(format!("body{}", wrapped("/second", &"x".repeat(padding))));
-        assert_eq!(client.response().status(), 502);
-        let _ = client.read_to_end();
-        assert!(!world.upstream.received_text(1).starts_with("GET /evil"));
-    }
+    let world = scripted(vec![
+        vec![Step::ReadHead, Step::ReadBytes(4)],
+        vec![Step::ReadRequest, Step::answer("second"), Step::ReadEnd],
+    ]);
+    let first = "POST / HTTP/1.1\r\nhost: a\r\nx-first: of a length that hides the second's\r\n\
+                 content-length: 4\r\n\r\n";
+    let mut client = world.client();
+    client.send(first);
+    testkit::until("it arrives", || world.upstream.received_text(0) == first);
+    // If the first were taken to stand where the second does, the second's body would be next.
+    client.send(format!("body{}", wrapped(first.len() + 4)));
+    assert_eq!(client.response().status(), 502);
+    client.read_to_end();
+    assert_eq!(world.upstream.received_text(1), "");
 }
 
 #[test]

@@ -70,7 +70,10 @@ fn a_deadline_ends_a_read_that_waits() {
 #[test]
 fn a_refused_connection_is_an_error() {
     let reactor = Reactor::new().unwrap();
-    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addr = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let kind = Rc::new(Cell::new(None));
     let (r, seen) = (Rc::clone(&reactor), Rc::clone(&kind));
     reactor.spawn(async move {

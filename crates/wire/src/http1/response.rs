@@ -46,7 +46,12 @@ impl ResponseHead {
         request: Method,
     ) -> Result<Parsed, Reject> {
         let mut room: Room<'_> = [const { MaybeUninit::uninit() }; LINES_MAX];
-        match self.parse_into(buf, limits, request, &mut room[..limits.headers.min(LINES_MAX)]) {
+        match self.parse_into(
+            buf,
+            limits,
+            request,
+            &mut room[..limits.headers.min(LINES_MAX)],
+        ) {
             Err(Reject::TooManyLines) if limits.headers > LINES_MAX => {
                 self.parse_into(buf, limits, request, &mut line::large_room(limits))
             }
