@@ -68,6 +68,8 @@ pub(crate) async fn exchange(
         error,
         intact: true,
     };
+    let idle = plan.snapshot.config.limits.stream_idle_timeout;
+    down.worker.reactor.deadline_after(idle);
     let sent = send_request(down, up, exchange, &mut body).map_err(intact)?;
     up.flush()
         .await
@@ -106,7 +108,7 @@ pub(crate) async fn exchange(
         body: &mut body,
         into: up,
         unchunk: false,
-        idle: plan.snapshot.config.limits.stream_idle_timeout,
+        idle,
     };
     // Boxed: two directions at once are the exception, and large.
     let outcome = Box::pin(duplex(flow, answer, exchange, record)).await;
@@ -213,9 +215,10 @@ impl Answer<'_> {
             exchange.with_response(inbox.bytes(), arrived, |slices| self.down.write(slices));
         written.map_err(Error::downstream)?;
         inbox.consume(head + arrived);
+        let idle = self.plan.snapshot.config.limits.stream_idle_timeout;
+        self.worker.reactor.deadline_after(idle);
         self.down.flush().await.map_err(Error::downstream)?;
         if !body.is_done() {
-            let idle = self.plan.snapshot.config.limits.stream_idle_timeout;
             let (from, into) = (self.up, self.down);
             let flow = Flow {
                 from,
