@@ -21,7 +21,7 @@ demo: build envoy ## build, then measure none, Leno and Envoy side by side: a ta
 test: setup envoy ## every test: style, lints, unit, behaviour, documentation, fuzz corpora
 	@$(CARGO) xtask test $(ARGS)
 
-bench: build envoy ## the long measurements: the full latency grid, then the cost of one hop and of a pair
+bench: build envoy ## the long measurements: the full latency grid (takes ARGS), then the cost of one hop and of a pair
 	@$(LENO) bench latency --modes baseline,serveronly,clientonly,both $(ARGS)
 	@$(LENO) bench cost --latency --memory --instructions
 

@@ -63,10 +63,10 @@ pub struct Args {
     /// Also count instructions per request, with callgrind.
     #[arg(long)]
     pub instructions: bool,
-    /// The leno-proxy to measure (default: the one beside leno).
+    /// The leno-proxy to measure (default: beside leno, or in $PATH).
     #[arg(long)]
     pub proxy: Option<PathBuf>,
-    /// The envoy to measure (default: from PATH).
+    /// The envoy to measure (default: $LENO_ENVOY, in $PATH, or in .venv).
     #[arg(long)]
     pub envoy: Option<PathBuf>,
     /// Also write the outcome as JSON to this file.

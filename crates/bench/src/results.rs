@@ -211,15 +211,16 @@ pub struct Repeat {
     pub window_seconds: f64,
     /// Requests asked for per second; `None` is a closed loop.
     pub asked_qps: Option<f64>,
-    /// Answers per second inside the window.
+    /// Requests per second that the target took on inside the window (closed loop: answered).
     pub achieved_qps: f64,
-    /// Answers inside the window.
+    /// Requests of the window that came to an end, answered or failed, also after it.
     pub requests: u64,
-    /// Failed requests: no answer, or a status that was not asked for.
+    /// Failed requests: no answer, or a status of 400 and above.
     pub errors: u64,
     /// Sends that left more than 1 ms after their intended time while their connection was free.
     pub late: u64,
-    /// Requests without an answer when the window closed.
+    /// Requests of the schedule that were never sent, since no connection became free. They are in
+    /// no histogram.
     pub unfinished: u64,
     /// Answers per HTTP status; key 0 counts requests without a status.
     pub statuses: std::collections::BTreeMap<u16, u64>,
@@ -240,12 +241,13 @@ pub struct Repeat {
 
 impl Repeat {
     /// CPU microseconds per request of both sidecars together; `None` in modes without one.
+    /// By the achieved rate, not by `requests`: of a saturated target's answers some come after
+    /// the window, and some of the window's work is for requests of the warm-up.
     pub fn cpu_micros_per_request(&self) -> Option<f64> {
         let sidecars = [&self.client, &self.server].into_iter().flatten();
-        let seconds: Vec<f64> = sidecars.map(|usage| usage.cpu_seconds).collect();
-        let answered = self.requests > 0 && !seconds.is_empty();
-        let sum: f64 = seconds.iter().sum();
-        answered.then(|| sum * 1e6 / crate::units::count(self.requests))
+        let cores: Vec<f64> = sidecars.map(SidecarUsage::cores).collect();
+        let answered = self.requests > 0 && self.achieved_qps > 0.0 && !cores.is_empty();
+        answered.then(|| cores.iter().sum::<f64>() * 1e6 / self.achieved_qps)
     }
 }
 
@@ -267,7 +269,7 @@ impl Default for Latencies {
     }
 }
 
-/// What one sidecar used over exactly the measured window.
+/// What one sidecar used over exactly the measured window, and what it held at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SidecarUsage {
     /// CPU time of all its threads.

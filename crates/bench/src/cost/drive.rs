@@ -69,6 +69,8 @@ pub(crate) struct Driven {
     pub(crate) latency: Histogram<u64>,
     /// Answers since the first request, warm-up included.
     pub(crate) answers: u64,
+    /// What the generator says of itself. A closed loop keeps it busy, which is void and no fault.
+    pub(crate) verdict: load::Verdict,
 }
 
 /// Puts `load` on `subject`, or on a target without a proxy.
@@ -106,6 +108,7 @@ pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Dr
         pss_bytes: close.pss_bytes,
         latency: outcome.latency,
         answers,
+        verdict: outcome.verdict,
     })
 }
 

@@ -68,7 +68,9 @@ fn one(
     let subject = Subject::start(contestant, topology, stage)?;
     let base = idle(&subject, BASE, stage, cores)?;
     let many = idle(&subject, BASE + further, stage, cores)?;
-    let fresh = subject.again(stage)?;
+    // Alone: a twin would share the program's pages and make the Pss smaller than it is.
+    drop(subject);
+    let fresh = Subject::start(contestant, topology, stage)?;
     let load = Load {
         target: fresh.entry,
         tls: None,

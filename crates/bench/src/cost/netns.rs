@@ -14,6 +14,8 @@ const INSIDE: &str = "LENO_BENCH_NETWORK";
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+/// All that is needed inside: loopback, and settings that may be written.
+const TRY: &str = "ip link set lo up && test -w /proc/sys/net/ipv4/tcp_congestion_control";
 /// Loopback up, then the very command that was given.
 const ENTER: &str = "ip link set lo up && exec \"$0\" \"$@\"";
 
@@ -29,6 +31,13 @@ pub(crate) fn enter() -> anyhow::Result<()> {
         return fs::write(PORTS, "10240 65535").context("widen the range of ports");
     }
     if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    // Root in a container may not: try before this command is replaced.
+    let mut trial = Command::new("unshare");
+    let trial = trial.args(["--net", "--", "sh", "-c", TRY]).status();
+    if !trial.is_ok_and(|status| status.success()) {
+        eprintln!("no network namespace can be made: the system's congestion control is used");
         return Ok(());
     }
     let before = fs::read_to_string(ALLOWED).unwrap_or_default();

@@ -59,7 +59,8 @@ pub enum Verdict {
     Met,
     /// The whole interval is beyond.
     Missed,
-    /// The limit lies inside the interval: more rounds would tell.
+    /// The limit lies inside the interval, or a rival or a round is missing: a fuller run would
+    /// tell.
     Open,
     /// Fewer than ten pairs.
     TooFewRounds,
@@ -133,7 +134,13 @@ pub(crate) fn all(outcome: &Outcome) -> Vec<Ratio> {
         if let Some((leno, rival)) = row(Contestant::Leno).zip(cheapest(&rivals)) {
             let against = Against::BetterOfNginxAndHaproxy;
             let key = (topology, Contestant::Leno, against, Figure::Cpu);
-            ratios.extend(ratio(key, &costs(leno), &costs(rival)));
+            let mut found = ratio(key, &costs(leno), &costs(rival));
+            if rivals.len() < 2 {
+                // The better one may be the one that is not here.
+                let met = found.iter_mut().filter(|r| r.verdict == Some(Verdict::Met));
+                met.for_each(|ratio| ratio.verdict = Some(Verdict::Open));
+            }
+            ratios.extend(found);
         }
         ratios.extend(added(outcome, topology));
     }
@@ -176,7 +183,11 @@ fn ratio(
     let pairs: Vec<f64> = pairs.map(|(over, under)| over / under).collect();
     let interval = Interval::of(&pairs)?;
     let limit = limit(topology, contestant, against, figure);
-    let verdict = limit.map(|limit| Verdict::of(interval, limit));
+    let verdict = limit.map(|limit| match interval.count == over.len() {
+        true => Verdict::of(interval, limit),
+        // A round that was left out could lie on either side.
+        false => Verdict::Open,
+    });
     Some(Ratio {
         topology,
         contestant,

@@ -89,7 +89,7 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
     let mut notes = Vec::new();
     if !left_out.is_empty() {
         notes.push(format!(
-            "Left out for want of samples: {}.",
+            "Left out, void or too few samples: {}.",
             left_out.join(", ")
         ));
     }

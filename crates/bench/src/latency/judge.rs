@@ -71,7 +71,7 @@ fn verdict(
     }
 }
 
-/// What contradicts the cell: errors, no requests, or CPU in the wrong place.
+/// What contradicts the cell: errors, no requests, a hole in the tail, or CPU in the wrong place.
 fn faults(repeat: &Repeat) -> Vec<String> {
     let mut faults = Vec::new();
     if repeat.requests == 0 {
@@ -82,6 +82,12 @@ fn faults(repeat: &Repeat) -> Vec<String> {
         faults.push(format!(
             "{} errors ({share:.2} %): {:?}",
             repeat.errors, repeat.statuses
+        ));
+    }
+    if repeat.unfinished > 0 && repeat.verdict == Verdict::Valid {
+        faults.push(format!(
+            "{} requests were never sent and are missing from the tail",
+            repeat.unfinished
         ));
     }
     let mode = repeat.key.mode;
@@ -125,6 +131,15 @@ mod tests {
             faults(&repeat),
             ["the client sidecar used CPU in mode serveronly"]
         );
+    }
+
+    #[test]
+    fn requests_never_sent_are_a_fault_of_a_valid_repeat_only() {
+        let mut repeat = sample::repeat("leno", 0);
+        repeat.unfinished = 3;
+        assert!(faults(&repeat)[0].starts_with("3 requests were never sent"));
+        repeat.verdict = Verdict::Saturated;
+        assert_eq!(faults(&repeat), Vec::<String>::new());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::figures::number;
 use crate::results::{Cell, CellKey, Mode, Run, Verdict};
 use crate::table::NOTHING;
 
-/// Where the seeds' reports draw their conclusions; taken when it was measured.
+/// Where published reports draw their conclusions; taken when it was measured.
 const REFERENCE_CONNECTIONS: u32 = 16;
 
 /// The headline table.
