@@ -49,12 +49,25 @@ pub(crate) fn pick<C: Candidate>(
     let untried = |place: &usize| !tried.has(*place);
     match balance {
         Balance::RoundRobin => {
-            next(candidates.len(), turn, healthy).or_else(|| next(candidates.len(), turn, untried))
+            share(candidates.len(), turn, healthy).or_else(|| next(candidates.len(), turn, untried))
         }
         Balance::LeastRequest => {
             least(candidates, random(), healthy).or_else(|| next(candidates.len(), turn, untried))
         }
     }
+}
+
+/// The place whose turn it is. The turns of one that does not fit are dealt out to all that do:
+/// its neighbour alone would get twice its share.
+fn share(count: usize, turn: usize, fits: impl Fn(&usize) -> bool + Copy) -> Option<usize> {
+    let place = turn.checked_rem(count)?;
+    if fits(&place) {
+        return Some(place);
+    }
+    let fitting = (0..count).filter(fits).count();
+    (0..count)
+        .filter(fits)
+        .nth((turn / count).checked_rem(fitting)?)
 }
 
 fn next(count: usize, turn: usize, fits: impl Fn(&usize) -> bool) -> Option<usize> {
@@ -71,7 +84,7 @@ fn least<C: Candidate>(
 ) -> Option<usize> {
     let count = candidates.len();
     let (one, other) = ((random >> 32) as usize, random as u32 as usize);
-    let one = next(count, one, fits)?;
+    let one = share(count, one, fits)?;
     // Begin after the first, so that the two differ whenever two fit.
     let other = next(
         count,
@@ -129,7 +142,7 @@ mod tests {
             Balance::RoundRobin,
             Tried::default(),
         );
-        assert_eq!(one_down[1], 0);
+        assert_eq!(one_down, [1500, 0, 1500]);
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl Inbox {
         self.start == self.end
     }
 
+    /// Whether not even a part of a record waits.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.start == self.end && self.raw_start == self.raw_end
+    }
+
     /// Takes `count` bytes off the front; gives the buffer back when nothing is left.
     pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(
@@ -79,7 +84,7 @@ impl Inbox {
 
     /// Gives the buffer back if it holds nothing.
     pub(crate) fn release(&mut self) {
-        if self.start != self.end || self.raw_start != self.raw_end {
+        if !self.holds_nothing() {
             return;
         }
         (self.start, self.end, self.raw_start, self.raw_end) = (0, 0, 0, 0);

@@ -7,7 +7,7 @@ use crate::request;
 use crate::stream::Stream;
 use crate::telemetry::metrics::Slot;
 use crate::tls::handshake;
-use crate::worker::{Accepted, Open, View, Worker};
+use crate::worker::{Accepted, Open, Worker};
 use identity::SpiffeId;
 use model::{Direction, TlsMode};
 use rt::Tcp;
@@ -15,6 +15,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use wire::sniff::{Sniffed, sniff};
+
+/// Requests that a connection may make before others have a turn: those that we answer ourselves,
+/// pipelined, never have to wait.
+const REQUESTS_MAX: u32 = 64;
 
 /// One downstream connection.
 pub(crate) struct Downstream {
@@ -75,19 +79,25 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     let view = down.worker.view();
     let listener = view.snapshot.listener(down.place, &down.listener);
     let tls = listener.map_or(TlsMode::Disabled, |listener| listener.tls);
-    if tls != TlsMode::Disabled && !secure(&mut down, &view, tls).await {
+    drop(view);
+    if tls != TlsMode::Disabled && !secure(&mut down, tls).await {
         return;
     }
-    drop(view);
-    while request::serve(&mut down).await {}
+    let mut served = 0_u32;
+    while request::serve(&mut down).await {
+        served = served.wrapping_add(1);
+        if served % REQUESTS_MAX == 0 {
+            down.worker.reactor.yield_now().await;
+        }
+    }
 }
 
 /// Finds out whether the peer speaks mesh TLS and shakes hands if so; `false` ends the connection.
-async fn secure(down: &mut Downstream, view: &View, mode: TlsMode) -> bool {
+async fn secure(down: &mut Downstream, mode: TlsMode) -> bool {
     loop {
         match sniff(down.inbox.bytes()) {
             Sniffed::NeedMore => {}
-            Sniffed::Tls => return Box::pin(shake_hands(down, view)).await,
+            Sniffed::Tls => return Box::pin(shake_hands(down)).await,
             _ if mode == TlsMode::Strict => {
                 let reason = identity::HandshakeFailure::NotTls;
                 let side = crate::telemetry::metrics::Side::Downstream;
@@ -99,20 +109,26 @@ async fn secure(down: &mut Downstream, view: &View, mode: TlsMode) -> bool {
             }
             _ => return true,
         }
-        let limits = &view.snapshot.config.limits;
-        let limit = if down.inbox.is_empty() {
-            limits.idle_timeout
+        let more = if down.inbox.is_empty() {
+            let limit = down.worker.view().snapshot.config.limits.idle_timeout;
+            down.worker.reactor.deadline_after(limit);
+            let began = http1::await_bytes(down).await;
+            // One clock for all of the first bytes, however they trickle in.
+            let limit = down.worker.view().snapshot.config.limits.header_timeout;
+            down.worker.reactor.deadline_after(limit);
+            began
         } else {
-            limits.header_timeout
+            http1::read_more(down).await
         };
-        down.worker.reactor.deadline_after(limit);
-        if !http1::await_bytes(down).await || !http1::read_more(down).await {
+        if !more {
             return false;
         }
     }
 }
 
-async fn shake_hands(down: &mut Downstream, view: &View) -> bool {
+async fn shake_hands(down: &mut Downstream) -> bool {
+    // Taken now: the connection may have been silent since before a change of certificates.
+    let view = down.worker.view();
     let Some(identity) = &view.snapshot.identity else {
         crate::log::debug(format_args!("{}: TLS, but there is no identity", down.peer));
         return false;
@@ -124,7 +140,7 @@ async fn shake_hands(down: &mut Downstream, view: &View) -> bool {
     let reason = proven.as_ref().err().map(ToString::to_string);
     match down
         .worker
-        .prove(view, proven, identity::tls::Side::Downstream)
+        .prove(&view, proven, identity::tls::Side::Downstream)
     {
         Ok(id) => {
             down.id = Some(id);

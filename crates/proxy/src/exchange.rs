@@ -26,6 +26,16 @@ impl Exchange {
         self.request_extra.clear();
         self.response_extra.clear();
         self.gone = false;
+        // An answer of our own asks for it even where no head could be read.
+        self.request.method = Method::default();
+    }
+
+    /// Whether the request goes on with a line called `name`.
+    pub(crate) fn has_request_line(&self, bytes: &[u8], name: &str) -> bool {
+        let fits = |line: &Line| line.name.of(bytes).eq_ignore_ascii_case(name.as_bytes());
+        let mut added = self.request_extra.split_inclusive(|byte| *byte == b'\n');
+        let mut lines = self.request.lines.iter().filter(|line| !line.dropped);
+        lines.any(fits) || added.any(|line| is_called(line, name))
     }
 
     pub(crate) fn drop_request_line(&mut self, bytes: &[u8], name: &str) {
@@ -131,15 +141,17 @@ fn drop_extra(extra: &mut Vec<u8>, name: &str) {
     }
     let mut kept = Vec::with_capacity(extra.len());
     for line in extra.split_inclusive(|byte| *byte == b'\n') {
-        let end = line
-            .iter()
-            .position(|byte| *byte == b':')
-            .unwrap_or(line.len());
-        if !line[..end].eq_ignore_ascii_case(name.as_bytes()) {
+        if !is_called(line, name) {
             kept.extend_from_slice(line);
         }
     }
     *extra = kept;
+}
+
+/// Whether a line of ours has this name.
+fn is_called(line: &[u8], name: &str) -> bool {
+    let end = line.iter().position(|byte| *byte == b':');
+    line[..end.unwrap_or(line.len())].eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// The slices of one write, on the stack.

@@ -23,6 +23,9 @@ use wire::http1::{Body, BodyError, Framing, Version, runs};
 /// fast receiver would otherwise have the worker to themselves.
 const TURNS_MAX: u32 = 16;
 
+/// Interim answers before the final one: more than any server sends.
+const INTERIM_MAX: u32 = 64;
+
 /// What is left of two connections after an exchange.
 pub(crate) struct Outcome {
     pub(crate) keep_down: bool,
@@ -234,7 +237,7 @@ impl Answer<'_> {
         }
         record.bytes_out = body.payload_bytes();
         record.flag = Flag::None;
-        let keep_up = exchange.response.keep_alive && !until_close && inbox.is_empty();
+        let keep_up = exchange.response.keep_alive && !until_close && inbox.holds_nothing();
         Ok(Outcome {
             keep_down: stay && !unchunk,
             keep_up,
@@ -256,6 +259,7 @@ impl Answer<'_> {
         if self.whole {
             self.worker.reactor.deadline_after(self.patience());
         }
+        let mut interim = 0;
         loop {
             let http = &self.plan.snapshot.limits;
             let read = http1::read_response(self.up, inbox, exchange, http, self.down).await;
@@ -264,9 +268,11 @@ impl Answer<'_> {
             match exchange.response.status {
                 // Nobody asked for another protocol: the request carried no Upgrade.
                 101 => return Err(broken()),
+                100..200 if interim == INTERIM_MAX => return Err(broken()),
                 100..200 => self.pass_interim(inbox, exchange).await?,
                 _ => return Ok(()),
             }
+            interim += 1;
         }
     }
 
@@ -354,12 +360,14 @@ async fn pump(flow: Flow<'_>, side: Side) -> Result<()> {
             reactor.yield_now().await;
         }
         reactor.deadline_after(idle);
-        if from
-            .fill(inbox)
-            .await
-            .map_err(|error| side.read_failed(error))?
-            == 0
-        {
+        let filled = poll_fn(|_| match into.tcp.has_failed() {
+            // Nobody is there to take what would be waited for, perhaps for ever.
+            true => Poll::Ready(Err(side.write_failed(io::ErrorKind::BrokenPipe.into()))),
+            false => from
+                .poll_fill(inbox)
+                .map_err(|error| side.read_failed(error)),
+        });
+        if filled.await? == 0 {
             return body.end_of_input().map_err(|error| side.malformed(&error));
         }
     }

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::net::IpAddr;
 use wire::http1::{Framing, Version};
 
-/// Prepares the request's head for the upstream. `endpoint_host` stands in where an HTTP/1.0
-/// client named no host; `id` is 128 random bits for a request without an id.
+/// Prepares the request's head for the upstream; `id` is 128 random bits for a request without an
+/// id.
 pub(crate) fn prepare_request(
     exchange: &mut Exchange,
     bytes: &[u8],
@@ -17,7 +17,7 @@ pub(crate) fn prepare_request(
     id: impl FnOnce() -> u128,
 ) {
     host(exchange, bytes);
-    if listener.request_id && exchange.request.find(bytes, "x-request-id").is_none() {
+    if listener.request_id && !exchange.has_request_line(bytes, "x-request-id") {
         let id = uuid::from(id());
         add(
             &mut exchange.request_extra,

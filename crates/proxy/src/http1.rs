@@ -20,19 +20,21 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 256 * 1024;
 
 /// Waits until the downstream sends something; `false` when it ended, was idle for too long, or
-/// has to go.
-pub(crate) async fn await_bytes(down: &Downstream) -> bool {
+/// has to go. Reads it: that a socket may be readable does not say that a request began.
+pub(crate) async fn await_bytes(down: &mut Downstream) -> bool {
     if !down.inbox.is_empty() {
         return true;
     }
-    let readable = poll_fn(|_| {
-        let polled = down.stream.tcp.poll_readable();
-        if polled.is_pending() && down.worker.is_closing_idle() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        polled
+    let began = poll_fn(|_| match down.stream.poll_fill(&mut down.inbox) {
+        Poll::Ready(Ok(count)) => Poll::Ready(count > 0),
+        // A broken record is found again, and answered, by who reads the head.
+        Poll::Ready(Err(error)) => Poll::Ready(error.kind() == io::ErrorKind::InvalidData),
+        // The rest of a record has to come as soon as the rest of a head.
+        Poll::Pending if !down.inbox.holds_nothing() => Poll::Ready(true),
+        Poll::Pending if down.worker.is_closing_idle() => Poll::Ready(false),
+        Poll::Pending => Poll::Pending,
     });
-    readable.await.is_ok()
+    began.await
 }
 
 /// Reads more of what the downstream sends; `false` when it ended or failed.

@@ -94,7 +94,10 @@ impl Live {
         // Taken first: a change while we read is a change to come.
         self.looks = look_at(&self.options.config, &self.snapshot.config);
         let config = Arc::new(self.options.apply(config::load(&self.options.config)?));
-        self.looks = look_at(&self.options.config, &config);
+        // It may name other files; the first look at itself stays, for the same reason.
+        self.looks.truncate(1);
+        let named = look_at(&self.options.config, &config);
+        self.looks.extend(named.into_iter().skip(1));
         warn_of_restart(&self.snapshot.config, &config);
         let snapshot = Snapshot::build(Arc::clone(&config), &self.tickets, Some(&self.snapshot))?;
         let is_open =

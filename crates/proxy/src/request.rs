@@ -17,7 +17,7 @@ use crate::snapshot::Listener;
 use crate::worker::View;
 use std::io::IoSlice;
 use std::rc::Rc;
-use wire::http1::{Body, Framing, Method};
+use wire::http1::{Body, Framing, Method, RequestHead};
 
 /// Waits for a request, serves it and records it exactly once; says whether the connection can
 /// carry another.
@@ -102,10 +102,10 @@ async fn proxy(
         }
         return Err(error);
     }
-    if exchange.request.method == Method::Connect {
+    if let Some(status) = refusal(&exchange.request, down.inbox.bytes(), listener) {
         record.assign(down, &view.snapshot, listener.direction, None);
         record.note(down, exchange);
-        return Err(Error::with_status(Flag::DownstreamProtocol, 501));
+        return Err(Error::with_status(Flag::DownstreamProtocol, status));
     }
     let bytes = down.inbox.bytes();
     let authority = exchange.request.authority.or(exchange.request.host);
@@ -126,6 +126,14 @@ async fn proxy(
         route,
     };
     attempts(down, exchange, &view, &plan, record).await
+}
+
+/// What is well formed but not to be routed, with the status that says so.
+fn refusal(head: &RequestHead, bytes: &[u8], listener: &Listener) -> Option<u16> {
+    if head.method == Method::Connect {
+        return Some(501);
+    }
+    (!listener.routes.takes(head.path.of(bytes))).then_some(400)
 }
 
 /// Runs the filters; only those that declare it wait or see the body.
@@ -243,7 +251,10 @@ async fn attempts(
         let (failed, reused) = attempt;
         let again = retry::may(&failed, reused, &exchange.request, tried.count());
         match again {
-            retry::Again::Elsewhere if cluster.endpoints.len() > 1 => tried.add(place),
+            // With nobody left to ask, what went wrong with the last is the answer.
+            retry::Again::Elsewhere if (tried.count() as usize) + 1 < cluster.endpoints.len() => {
+                tried.add(place);
+            }
             retry::Again::OnFreshConnection => want = Want::Fresh,
             _ => return Err(failed.error),
         }

@@ -14,7 +14,7 @@ pub(crate) enum Again {
     Never,
     /// Nothing was sent: another endpoint may serve it.
     Elsewhere,
-    /// The connection had been idle and turned out closed: the same endpoint over a new one.
+    /// The connection had been idle and turned out closed: over a new one.
     OnFreshConnection,
 }
 

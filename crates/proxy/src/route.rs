@@ -8,6 +8,8 @@ use std::sync::Arc;
 /// The routes of one listener, in the order in which they are tried.
 pub(crate) struct Table {
     rows: Vec<(Host, Arc<Route>)>,
+    /// Some route is not for everyone.
+    closed: bool,
 }
 
 /// Ordered from specific to general.
@@ -63,7 +65,14 @@ impl Table {
             let prefixes = other.prefix.len().cmp(&route.prefix.len());
             host.cmp(other_host).then(prefixes)
         });
-        Self { rows }
+        let closed = rows.iter().any(|(_, route)| route.allow.is_some());
+        Self { rows, closed }
+    }
+
+    /// Whether `path` may be matched here. Where some routes are closed, a path that an application
+    /// may read as another one (`//admin`, `/x/../admin`, `/%61dmin`) must not find an open one.
+    pub(crate) fn takes(&self, path: &[u8]) -> bool {
+        !self.closed || is_plain(without_query(path))
     }
 
     /// The route for `authority` (host with or without port) and `path`.
@@ -85,6 +94,29 @@ fn prefix_fits(prefix: &[u8], path: &[u8]) -> bool {
     rest.is_empty() || rest[0] == b'/' || prefix.ends_with(b"/")
 }
 
+/// Whether a path means only what it says: no empty or dot segments, no encoded letters, digits,
+/// dots or slashes, no backslashes.
+fn is_plain(path: &[u8]) -> bool {
+    let segment = |segment: &[u8]| !matches!(segment, b"" | b"." | b"..");
+    let inner = path.strip_prefix(b"/").unwrap_or(path);
+    let inner = inner.strip_suffix(b"/").unwrap_or(inner);
+    let segments = inner.is_empty() || inner.split(|byte| *byte == b'/').all(segment);
+    segments && !path.contains(&b'\\') && !path.windows(3).any(is_encoded_for_nothing)
+}
+
+/// `%XX` for a byte that needs no encoding, or that would be a separator.
+fn is_encoded_for_nothing(three: &[u8]) -> bool {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let [b'%', high, low] = *three else {
+        return false;
+    };
+    let (Some(high), Some(low)) = (digit(high), digit(low)) else {
+        return true;
+    };
+    let byte = u8::try_from(high * 16 + low).unwrap_or(b'/');
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/' | b'\\' | 0)
+}
+
 fn without_query(path: &[u8]) -> &[u8] {
     let end = path
         .iter()
@@ -95,10 +127,12 @@ fn without_query(path: &[u8]) -> &[u8] {
 
 fn without_port(authority: &[u8]) -> &[u8] {
     let is_digit = |byte: &u8| byte.is_ascii_digit();
-    match authority.iter().rposition(|byte| *byte == b':') {
+    let host = match authority.iter().rposition(|byte| *byte == b':') {
         Some(colon) if authority[colon + 1..].iter().all(is_digit) => &authority[..colon],
         _ => authority,
-    }
+    };
+    // `a.example.` is `a.example`, written as the root of names sees it.
+    host.strip_suffix(b".").unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -150,11 +184,50 @@ mod tests {
         check("example.org", "/", Some(0));
         check("www.example.org:80", "/only/this", Some(4));
         check("[::1]:8080", "/", Some(5));
+        check("www.example.org.", "/only", Some(4));
     }
 
     #[test]
     fn a_host_without_a_fitting_prefix_falls_through_to_the_next() {
         check("www.example.org", "/other", Some(2));
+    }
+
+    #[test]
+    fn a_path_that_could_be_read_as_another_is_refused_beside_closed_routes() {
+        for path in [
+            "/",
+            "/a",
+            "/a/",
+            "/a/b.c/..d",
+            "/a%20b",
+            "/a?x=//%61/../",
+            "*",
+            "/%e4",
+        ] {
+            assert!(is_plain(without_query(path.as_bytes())), "{path}");
+        }
+        for path in [
+            "//a",
+            "/a//b",
+            "/./a",
+            "/a/..",
+            "/a/../b",
+            "/%61",
+            "/%2e%2e/a",
+            "/a%2fb",
+        ] {
+            assert!(!is_plain(without_query(path.as_bytes())), "{path}");
+        }
+        for path in ["/a\\b", "/a%5Cb", "/%zz", "/a%00"] {
+            assert!(!is_plain(without_query(path.as_bytes())), "{path}");
+        }
+        let open = Table::build(vec![(Vec::new(), route("/", 0))]);
+        assert!(open.takes(b"//a"));
+        let closed = Route {
+            allow: Some(Vec::new()),
+            ..route("/a", 0)
+        };
+        assert!(!Table::build(vec![(Vec::new(), closed)]).takes(b"//a"));
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Snapshot {
         let clusters = config
             .clusters
             .iter()
-            .map(|cluster| build_cluster(cluster, identity.as_ref(), known));
+            .map(|cluster| build_cluster(cluster, identity.as_ref(), known, previous));
         let clusters = clusters.collect::<Result<Vec<_>, _>>()?;
         let listeners = config
             .listeners
@@ -239,10 +239,12 @@ fn spiffe_ids(ids: &[String]) -> Result<Vec<SpiffeId>, Error> {
     ids.iter().map(parse).collect()
 }
 
+/// `known` is `previous` if that had the same certificates.
 fn build_cluster(
     cluster: &model::Cluster,
     own: Option<&Identity>,
     known: Option<&Snapshot>,
+    previous: Option<&Snapshot>,
 ) -> Result<Cluster, Error> {
     let mut endpoints: Vec<Arc<Endpoint>> = Vec::with_capacity(cluster.endpoints.len());
     for endpoint in &cluster.endpoints {
@@ -270,7 +272,8 @@ fn build_cluster(
             mtls,
             unhealthy,
         };
-        let same = known.and_then(|known| known.find_endpoint(&endpoint));
+        // Without mutual TLS it stays the same whatever the certificates, as workers see it.
+        let same = previous.and_then(|previous| previous.find_endpoint(&endpoint));
         endpoints.push(same.unwrap_or_else(|| Arc::new(endpoint)));
     }
     let expected = endpoints

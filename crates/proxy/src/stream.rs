@@ -62,16 +62,9 @@ impl Stream {
 
     fn poll_fill_tls(&self, tls: &Tls, inbox: &mut Inbox) -> Poll<io::Result<usize>> {
         loop {
-            let (count, reply) = tls.open(inbox)?;
-            let replied = reply.is_some();
-            if let Some(reply) = reply {
-                self.send(&[IoSlice::new(&reply)])?;
-            }
+            let count = tls.open(inbox)?;
             if count > 0 {
                 return Poll::Ready(Ok(count));
-            }
-            if replied {
-                continue;
             }
             if tls.is_closed() {
                 return Poll::Ready(Ok(0));

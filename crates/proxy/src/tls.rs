@@ -21,8 +21,8 @@ const APPLICATION_DATA: u8 = 23;
 /// Handshake messages that may follow a handshake (RFC 8446 §4).
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
-/// Key updates without data between them that a peer may ask for before it counts as abuse.
-const KEY_UPDATES_MAX: u32 = 32;
+/// Records without data between those with some before it counts as abuse of our time.
+const EMPTY_MAX: u32 = 32;
 
 /// The key schedule, which rustls keeps.
 pub(crate) enum Keys {
@@ -53,11 +53,12 @@ pub(crate) struct Tls {
     keys: RefCell<Keys>,
     /// The peer said that it will send nothing more.
     closed: Cell<bool>,
-    key_updates: Cell<u32>,
+    /// Records without data since the last with some.
+    empty: Cell<u32>,
+    /// The peer asked for new keys of our direction: due before our next data (RFC 8446 §4.6.3), so
+    /// that asking often costs nothing until then.
+    update_asked: Cell<bool>,
 }
-
-/// Application bytes opened, and a record to send back if the peer asked for one.
-type Opened = (usize, Option<Vec<u8>>);
 
 impl Tls {
     pub(crate) fn new(secrets: rustls::ExtractedSecrets, keys: Keys) -> io::Result<Self> {
@@ -66,8 +67,14 @@ impl Tls {
             sealer: RefCell::new(Sealer::new(secrets.tx)?),
             keys: RefCell::new(keys),
             closed: Cell::new(false),
-            key_updates: Cell::new(0),
+            empty: Cell::new(0),
+            update_asked: Cell::new(false),
         })
+    }
+
+    /// The peer ended its direction with its handshake's last flight already.
+    pub(crate) fn peer_closed(&self) {
+        self.closed.set(true);
     }
 
     /// Whether the peer ended its direction in an orderly way.
@@ -75,8 +82,8 @@ impl Tls {
         self.closed.get()
     }
 
-    /// Opens every whole record that waits in `inbox`, up to the first that carries no data.
-    pub(crate) fn open(&self, inbox: &mut Inbox) -> io::Result<Opened> {
+    /// Opens every whole record that waits in `inbox`; returns how many bytes of data they had.
+    pub(crate) fn open(&self, inbox: &mut Inbox) -> io::Result<usize> {
         let mut total = 0;
         while !self.closed.get() {
             let Some(record) = record::length(inbox.raw())? else {
@@ -84,25 +91,27 @@ impl Tls {
             };
             let opened = self.opener.borrow_mut().open(&mut inbox.raw()[..record])?;
             let (kind, payload) = opened;
-            if kind == APPLICATION_DATA {
-                self.key_updates.set(0);
+            if kind == APPLICATION_DATA && payload > 0 {
+                self.empty.set(0);
                 inbox.opened(record, record::HEADER, payload);
                 total += payload;
                 continue;
             }
-            let reply = self.control(kind, &inbox.raw()[record::HEADER..record::HEADER + payload]);
+            let message = &inbox.raw()[record::HEADER..record::HEADER + payload];
+            let understood = self.control(kind, message);
             inbox.opened(record, record::HEADER, 0);
-            let reply = reply?;
-            if reply.is_some() {
-                return Ok((total, reply));
+            understood?;
+            self.empty.set(self.empty.get() + 1);
+            if self.empty.get() > EMPTY_MAX {
+                return Err(io::ErrorKind::InvalidData.into());
             }
         }
-        Ok((total, None))
+        Ok(total)
     }
 
     /// Seals all of `slices` into as few records as possible, behind what `out` holds.
     pub(crate) fn seal(&self, slices: &[IoSlice<'_>], out: &mut Vec<u8>) -> io::Result<()> {
-        if self.sealer.borrow().is_worn() {
+        if self.update_asked.take() || self.sealer.borrow().is_worn() {
             self.update_sealer(false, out)?;
         }
         self.sealer.borrow_mut().seal(APPLICATION_DATA, slices, out)
@@ -118,8 +127,9 @@ impl Tls {
             .seal(ALERT, &[IoSlice::new(&alert)], out)
     }
 
-    fn control(&self, kind: u8, message: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    fn control(&self, kind: u8, message: &[u8]) -> io::Result<()> {
         match (kind, message) {
+            (APPLICATION_DATA, []) => {}
             // close_notify, and user_canceled which announces it.
             (ALERT, [_, 0]) => self.closed.set(true),
             (ALERT, [_, 90]) => {}
@@ -127,11 +137,10 @@ impl Tls {
             (HANDSHAKE, _) => return self.post_handshake(message),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn post_handshake(&self, mut messages: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        let mut reply = None;
+    fn post_handshake(&self, mut messages: &[u8]) -> io::Result<()> {
         while let [kind, a, b, c, rest @ ..] = messages {
             let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
             let (body, rest) = rest
@@ -149,18 +158,14 @@ impl Tls {
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
-            self.key_updates.set(self.key_updates.get() + 1);
-            if !rest.is_empty() || self.key_updates.get() > KEY_UPDATES_MAX {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
             match body {
-                [0] => {}
-                [1] => self.update_sealer(false, reply.get_or_insert_default())?,
+                [0] if rest.is_empty() => {}
+                [1] if rest.is_empty() => self.update_asked.set(true),
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
         if messages.is_empty() {
-            Ok(reply)
+            Ok(())
         } else {
             Err(io::ErrorKind::InvalidData.into())
         }

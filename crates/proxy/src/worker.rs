@@ -232,6 +232,8 @@ async fn drain(worker: Rc<Worker>) {
     worker.draining.set(true);
     let names: Vec<_> = worker.listening.borrow().keys().cloned().collect();
     names.iter().for_each(|name| worker.unlisten(name));
+    // What was queued is accepted before we look whether anybody is there.
+    worker.reactor.yield_now().await;
     let limit = worker.view().snapshot.config.limits.drain_timeout;
     for step in 0..STEPS {
         if worker.seats[worker.id].connections.load(Ordering::Relaxed) == 0 {
@@ -402,7 +404,11 @@ impl Worker {
             .iter()
             .enumerate()
             .min_by_key(|(_, seat)| load(seat));
-        let (to, seat) = least.expect("there is at least one worker");
+        let (to, seat) = match self.is_draining() {
+            // The others may have ended already.
+            true => (self.id, &self.seats[self.id]),
+            false => least.expect("there is at least one worker"),
+        };
         seat.connections.fetch_add(1, Ordering::Relaxed);
         let open = Open(Arc::clone(&self.seats), to);
         let (listener, place) = (Arc::clone(&listening.name), listening.place);

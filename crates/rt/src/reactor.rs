@@ -55,7 +55,8 @@ pub struct Reactor {
     current: Cell<TaskId>,
     current_deadline: Cell<u64>,
     current_expired: Cell<bool>,
-    /// Invariant: no task's deadline lies before this.
+    /// Invariant: no task's deadline lies more than a tick before this. While tasks run it only
+    /// comes nearer: a task that is woken again and again must not put it off.
     next_sweep: Cell<u64>,
     panics: Cell<u64>,
     stopping: Cell<bool>,
@@ -352,10 +353,8 @@ impl Reactor {
         task.deadline = deadline;
         task.expired = self.current_expired.get();
         self.current.set(TaskId::NONE);
-        if deadline < self.next_sweep.get() {
-            self.next_sweep
-                .set(deadline.max(self.now_ms.get() + TICK_MS));
-        }
+        let due = deadline.max(self.now_ms.get() + TICK_MS);
+        self.next_sweep.set(self.next_sweep.get().min(due));
     }
 
     pub(crate) fn reserve_source(&self) -> io::Result<u32> {

@@ -116,6 +116,7 @@ async fn run<S: Side>(
 ) -> Result<Proven, Failure> {
     let mut early = Vec::new();
     let mut out = Vec::new();
+    let mut closed = false;
     loop {
         let step = step(&mut side, inbox, &mut out, &mut early);
         if !out.is_empty() && !matches!(step, Ok(Step::Again)) {
@@ -125,6 +126,7 @@ async fn run<S: Side>(
         }
         match step? {
             Step::Again => {}
+            Step::Closed => closed = true,
             Step::Blocked => read(stream, inbox).await?,
             Step::Done => break,
         }
@@ -137,7 +139,11 @@ async fn run<S: Side>(
     let resumed = side.state().handshake_kind() == Some(HandshakeKind::Resumed);
     let alpn = side.state().alpn_protocol().map(<[u8]>::to_vec);
     let (secrets, keys) = side.finish()?;
-    stream.tls = Some(Box::new(Tls::new(secrets, keys)?));
+    let tls = Tls::new(secrets, keys)?;
+    if closed {
+        tls.peer_closed();
+    }
+    stream.tls = Some(Box::new(tls));
     Ok(Proven {
         chain,
         resumed,
@@ -147,6 +153,8 @@ async fn run<S: Side>(
 
 enum Step {
     Again,
+    /// The peer will send nothing more, perhaps behind a request in the same flight.
+    Closed,
     Blocked,
     Done,
 }
@@ -174,6 +182,7 @@ fn step<S: Side>(
             }
             Ok(Step::Again)
         }
+        Ok(ConnectionState::PeerClosed) => Ok(Step::Closed),
         Ok(ConnectionState::BlockedHandshake) => Ok(Step::Blocked),
         Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Done),
         Ok(_) => Err(Error::HandshakeNotComplete),
