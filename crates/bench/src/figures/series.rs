@@ -87,7 +87,9 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
         }
     }
     let mut notes = Vec::new();
-    if !left_out.is_empty() {
+    if lines.is_empty() && !left_out.is_empty() {
+        notes.push("Left out: every cell, void or too few samples.".to_owned());
+    } else if !left_out.is_empty() {
         notes.push(format!(
             "Left out, void or too few samples: {}.",
             left_out.join(", ")
