@@ -229,7 +229,8 @@ mod tests {
         let tally = Traffic::with(4, 100, move || RawClient::connect(addr)).join();
         tally.is_only(&[200]);
         assert_eq!((tally.requests(), server.request_count()), (100, 100));
-        assert_eq!(server.connection_count(), 4);
+        // A fast client may have used the budget up before the last has connected.
+        assert!((1..=4).contains(&server.connection_count()));
     }
 
     #[test]
