@@ -86,7 +86,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     let mut served = 0_u32;
     while request::serve(&mut down).await {
         served = served.wrapping_add(1);
-        if served % REQUESTS_MAX == 0 {
+        if served.is_multiple_of(REQUESTS_MAX) {
             down.worker.reactor.yield_now().await;
         }
     }
