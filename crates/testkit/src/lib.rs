@@ -52,14 +52,14 @@ pub use script::{ScriptedUpstream, Step};
 pub use traffic::Traffic;
 pub use wait::{DEADLINE, eventually, until};
 
-/// An address on which nobody listens: it was bound a moment ago, and given back.
+/// An address on which nobody listens, nor will while the test runs: the port stays taken.
 ///
 /// # Panics
 /// If no port can be bound.
 #[must_use]
 pub fn dead_address() -> std::net::SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
+    let port = DeadPort::hold();
+    let addr = port.addr();
+    std::mem::forget(port);
+    addr
 }
