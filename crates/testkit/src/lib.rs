@@ -58,8 +58,6 @@ pub use wait::{DEADLINE, eventually, until};
 /// If no port can be bound.
 #[must_use]
 pub fn dead_address() -> std::net::SocketAddr {
-    let port = DeadPort::hold();
-    let addr = port.addr();
-    std::mem::forget(port);
-    addr
+    // Never closed: a port given back may be another test's a moment later.
+    std::mem::ManuallyDrop::new(DeadPort::hold()).addr()
 }
