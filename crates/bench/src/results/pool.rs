@@ -5,8 +5,7 @@ use hdrhistogram::Histogram;
 
 use super::{Cell, CellKey, Repeat, Run, Settings, SidecarUsage, Verdict};
 
-/// A percentile is only given with at least this many samples beyond it.
-pub const SAMPLES_BEYOND_MIN: u64 = 20;
+pub use load::report::SAMPLES_BEYOND_MIN;
 
 /// Three significant figures: an error below 0.1 % of the value.
 const SIGNIFICANT_FIGURES: u8 = 3;
@@ -55,14 +54,9 @@ impl Spread {
 }
 
 /// The value in nanoseconds below which `quantile` (0 to 1) of the samples lie, or `None` with
-/// fewer than [`SAMPLES_BEYOND_MIN`] samples beyond it.
+/// fewer than [`SAMPLES_BEYOND_MIN`] samples beyond it: the generator's own rule.
 pub fn percentile(histogram: &Histogram<u64>, quantile: f64) -> Option<u64> {
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    let beyond = histogram.len() as f64 * (1.0 - quantile);
-    // 20_000 × (1 − 0.999) is 20 less a rounding error.
-    #[expect(clippy::cast_precision_loss, reason = "a small constant")]
-    let enough = beyond + 1e-6 >= SAMPLES_BEYOND_MIN as f64;
-    enough.then(|| histogram.value_at_quantile(quantile))
+    load::report::percentile(histogram, quantile * 100.0)
 }
 
 impl Cell {
