@@ -153,8 +153,7 @@ fn nobody_to_connect_to_is_a_503_and_the_connection_stays() {
     let proxy = start(&Sidecar::outbound(&[dead_address()]));
     let mut client = RawClient::connect(proxy.addr());
     for flag_count in [1.0, 2.0] {
-        // Without a body: one that is still on its way when we answer costs the connection.
-        let answer = client.get("/");
+        let answer = client.post("/", "body");
         assert_eq!((answer.status(), answer.header("connection")), (503, None));
         proxy.metric_becomes("leno_requests_total", &[("flag", "UF")], flag_count);
     }
