@@ -1,11 +1,18 @@
 //! What must hold of the wire codecs for any bytes, one function per fuzz target. Called by the
 //! targets and, over the checked-in seeds, by wire's own tests. Each panics where it does not hold.
 
+use wire::client_hello::{self, ClientHello, MESSAGE_BYTES_MAX};
 use wire::http1::{
     Body, BodyError, Framing, Limits, Line, Method, Parsed, Reject, RequestHead, ResponseHead,
     Span, chunk_header, runs,
 };
+use wire::proxy_protocol;
 use wire::sniff::{Sniffed, sniff};
+
+/// Connections of HTTP/2.
+pub mod h2;
+/// Header compression of HTTP/2.
+pub mod hpack;
 
 /// Bounds that inputs of a few hundred bytes reach, and bounds that they do not.
 const LIMITS: [Limits; 2] = [
@@ -109,6 +116,77 @@ pub fn sniffing(data: &[u8]) {
             "{part:?} then {verdict:?}"
         );
     }
+}
+
+/// Hellos: names in bounds and what they may be, and the same verdict however the bytes arrive.
+pub fn client_hello(data: &[u8]) {
+    let mut hello = ClientHello::default();
+    let verdict = hello.parse(data);
+    if let Some(name) = hello.server_name() {
+        assert!(verdict == client_hello::Parsed::Complete && (1..=253).contains(&name.len()));
+        assert!(name.bytes().all(|byte| byte.is_ascii_graphic()));
+    }
+    let offered: usize = hello.protocols().map(|name| 1 + name.len()).sum();
+    assert!(hello.protocols().all(|name| !name.is_empty()) && offered <= MESSAGE_BYTES_MAX);
+    let found = (
+        hello.server_name().map(str::to_owned),
+        hello.protocols().map(<[u8]>::to_vec).collect::<Vec<_>>(),
+    );
+    let step = if data.len() <= SPLIT_BYTES_MAX {
+        1
+    } else {
+        data.len() / 2
+    };
+    for end in (0..=data.len()).step_by(step) {
+        let part = hello.parse(&data[..end]);
+        assert!(
+            part == client_hello::Parsed::NeedMore || part == verdict,
+            "{part:?} then {verdict:?}"
+        );
+        if part == client_hello::Parsed::Complete {
+            assert_eq!(hello.server_name(), found.0.as_deref());
+            assert!(hello.protocols().eq(found.1.iter().map(Vec::as_slice)));
+            assert_eq!(sniff(&data[..end]), Sniffed::Tls);
+        }
+    }
+}
+
+/// PROXY headers: in bounds, the same verdict however the bytes arrive and whatever follows, and
+/// what is written of the addresses is read back.
+pub fn proxy_header(data: &[u8]) {
+    let verdict = proxy_protocol::parse(data);
+    for end in 0..data.len().min(SPLIT_BYTES_MAX) {
+        let part = proxy_protocol::parse(&data[..end]);
+        assert!(
+            part == Ok(None) || part == verdict,
+            "{part:?} then {verdict:?}"
+        );
+    }
+    let Ok(Some(header)) = verdict else { return };
+    assert!(header.len <= data.len());
+    assert_eq!(proxy_protocol::parse(&data[..header.len]), verdict);
+    assert_eq!(proxy_protocol::parse(&data[..header.len - 1]), Ok(None));
+    let Some((from, to)) = header.addresses else {
+        return;
+    };
+    let mut read = [None; 2];
+    for (write, read) in [proxy_protocol::write_v1, proxy_protocol::write_v2]
+        .iter()
+        .zip(&mut read)
+    {
+        let mut out = Vec::new();
+        write(from, to, &mut out);
+        let header = proxy_protocol::parse(&out)
+            .expect("we wrote it")
+            .expect("all of it");
+        assert_eq!(header.len, out.len());
+        *read = header.addresses;
+    }
+    assert_eq!(read[0], read[1]);
+    let (read_from, read_to) = read[0].expect("we wrote addresses");
+    let canonical = |addr: std::net::SocketAddr| (addr.ip().to_canonical(), addr.port());
+    assert_eq!(canonical(read_from), canonical(from));
+    assert_eq!(canonical(read_to), canonical(to));
 }
 
 /// No beginning of `data` says anything but "more" or the verdict on the whole.

@@ -16,11 +16,15 @@ mod write;
 pub use body::{Body, BodyError, Decoded};
 pub use line::{Limits, Line, Parsed, Span, Version};
 pub use reject::Reject;
-pub use request::{Method, RequestHead};
+pub use request::{Method, Origin, RequestHead};
 pub use response::ResponseHead;
 pub use write::{Runs, chunk_header, runs};
 
+pub(crate) use fields::{Field, Fields};
+pub(crate) use host::{is_host_and_port, is_same};
 pub(crate) use line::{EMPTY_LINES_MAX, token};
+pub(crate) use target::split;
+pub(crate) use trailer::is_forbidden;
 
 /// How the body of a message ends (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,5 +5,14 @@
 /// Which protocol the first bytes of a connection speak.
 pub mod sniff;
 
+/// What a TLS client says in the clear (RFC 8446, RFC 6066, RFC 7301).
+pub mod client_hello;
+
+/// Whose connection a load balancer passes on.
+pub mod proxy_protocol;
+
 /// HTTP/1.0 and HTTP/1.1 messages (RFC 9110, RFC 9112).
 pub mod http1;
+
+/// HTTP/2 (RFC 9113) and its header compression (RFC 7541).
+pub mod h2;

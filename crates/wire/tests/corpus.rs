@@ -5,7 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
+use wire::client_hello::{self, ClientHello};
 use wire::http1::{Body, Framing, Limits, Method, Parsed, RequestHead, ResponseHead};
+use wire::proxy_protocol;
 
 #[path = "../../../fuzz/src/lib.rs"]
 #[expect(unreachable_pub, reason = "a library of its own for the fuzz targets")]
@@ -72,4 +74,28 @@ fn chunked_bodies() {
 #[test]
 fn first_bytes() {
     replay("sniff", bodies::sniffing, |_| true);
+}
+
+#[test]
+fn client_hellos() {
+    replay("client_hello", bodies::client_hello, |bytes| {
+        ClientHello::default().parse(bytes) == client_hello::Parsed::Complete
+    });
+}
+
+#[test]
+fn proxy_headers() {
+    replay("proxy_protocol", bodies::proxy_header, |bytes| {
+        matches!(proxy_protocol::parse(bytes), Ok(Some(_)))
+    });
+}
+
+#[test]
+fn header_blocks() {
+    replay("hpack", bodies::hpack::hpack, bodies::hpack::is_good);
+}
+
+#[test]
+fn connections() {
+    replay("h2", bodies::h2::h2, bodies::h2::is_good);
 }

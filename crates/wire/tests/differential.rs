@@ -6,6 +6,8 @@
 
 #[path = "differential/generate.rs"]
 mod generate;
+#[path = "differential/hpack.rs"]
+mod hpack;
 #[path = "differential/ours.rs"]
 mod ours;
 #[path = "differential/theirs.rs"]

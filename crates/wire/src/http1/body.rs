@@ -128,8 +128,15 @@ impl Body {
         Ok(at)
     }
 
-    /// Goes through framing up to and including the next run of payload in `bytes`. After an
-    /// error the body must not be used.
+    /// Whether what the next call to `decode` goes through belongs to the trailer section: lines
+    /// with their ends, then the blank line.
+    #[inline]
+    pub fn is_in_trailers(&self) -> bool {
+        self.state == State::Trailer
+    }
+
+    /// Goes through framing up to and including the next run of payload in `bytes`, or up to the
+    /// trailer section. After an error the body must not be used.
     #[inline]
     pub fn decode(&mut self, bytes: &[u8]) -> Result<Decoded, BodyError> {
         let mut at = 0;
@@ -144,7 +151,12 @@ impl Body {
                         payload: at..bytes.len(),
                     });
                 }
-                _ => at += self.framing(&bytes[at..])?,
+                before => {
+                    at += self.framing(&bytes[at..])?;
+                    if self.state == State::Trailer && before != State::Trailer {
+                        break;
+                    }
+                }
             }
         }
         Ok(Decoded {

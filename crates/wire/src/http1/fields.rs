@@ -15,7 +15,7 @@ const NEVER_LISTED: [&[u8]; 4] = [b"content-length", b"transfer-encoding", b"hos
 
 /// A field that the codec acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(crate) enum Field {
     Host,
     Connection,
     ContentLength,
@@ -29,7 +29,7 @@ pub(super) enum Field {
 impl Field {
     /// Which field the token `name` is, in any case. Its length and first letter settle most.
     #[inline]
-    pub(super) fn of(name: &[u8]) -> Option<Self> {
+    pub(crate) fn of(name: &[u8]) -> Option<Self> {
         match (name.len(), name[0] | 0x20) {
             (2, b't') => is(name, b"te", Self::HopByHop),
             (4, b'h') => is(name, b"host", Self::Host),
@@ -58,19 +58,19 @@ fn is<const N: usize>(name: &[u8], lower: &[u8; N], field: Field) -> Option<Fiel
 }
 
 /// What the fields of one head said.
-#[derive(Default)]
-pub(super) struct Fields {
-    pub(super) host: Option<Span>,
-    pub(super) length: Option<u64>,
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    pub(crate) host: Option<Span>,
+    pub(crate) length: Option<u64>,
     pub(super) chunked: bool,
-    pub(super) expect_continue: bool,
+    pub(crate) expect_continue: bool,
     pub(super) has_upgrade: bool,
     options: Options,
 }
 
 impl Fields {
     /// Takes in the line of one field and marks it as dropped if it is for this hop only.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         field: Field,
         value: &[u8],
@@ -150,7 +150,7 @@ impl Fields {
 }
 
 /// What the Connection lines said.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Options {
     close: bool,
     keep_alive: bool,

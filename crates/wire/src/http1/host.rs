@@ -4,7 +4,7 @@
 /// Whether `text` is a host with an optional port. An empty one is: it says that the target has
 /// no authority (RFC 9110, section 7.2).
 #[inline]
-pub(super) fn is_host_and_port(text: &[u8]) -> bool {
+pub(crate) fn is_host_and_port(text: &[u8]) -> bool {
     let name = text
         .iter()
         .position(|b| !NAME[*b as usize])
@@ -27,7 +27,7 @@ pub(super) fn is_authority_form(text: &[u8]) -> bool {
 }
 
 /// Whether two of them name the same: without case, and without the port if it is the scheme's.
-pub(super) fn is_same(a: &[u8], b: &[u8], default_port: &[u8]) -> bool {
+pub(crate) fn is_same(a: &[u8], b: &[u8], default_port: &[u8]) -> bool {
     let strip = |text| without_port(text, default_port);
     strip(a).eq_ignore_ascii_case(strip(b))
 }

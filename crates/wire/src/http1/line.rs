@@ -108,7 +108,7 @@ impl Span {
 
     /// Invariant: `start + len` lies in the window of `Limits`, so it fits.
     #[inline]
-    pub(super) fn at(start: usize, len: usize) -> Self {
+    pub(crate) fn at(start: usize, len: usize) -> Self {
         Self {
             start: start as u32,
             end: (start + len) as u32,

@@ -32,7 +32,7 @@ pub enum Method {
 
 impl Method {
     #[inline]
-    fn of(name: &[u8]) -> Self {
+    pub(crate) fn of(name: &[u8]) -> Self {
         match name {
             b"GET" => Self::Get,
             b"HEAD" => Self::Head,
@@ -46,6 +46,16 @@ impl Method {
             _ => Self::Other,
         }
     }
+}
+
+/// What the client spoke with whom a request began, however it came here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// HTTP/1.0 or HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2.
+    Http2,
 }
 
 /// The head of a request as ranges of the buffer it was parsed from; reused for the next one.
@@ -76,6 +86,13 @@ pub struct RequestHead {
     pub expect_continue: bool,
     /// Whether the client of HTTP/1.1 asks for another protocol, in Connection and in Upgrade.
     pub upgrade: bool,
+    /// What the client spoke with whom the request began.
+    pub origin: Origin,
+    /// Whether the client of HTTP/2 takes trailers (`te: trailers`, which is no line here).
+    pub te_trailers: bool,
+    /// The protocol that a client of HTTP/2 (RFC 8441) or of the hop asks for; it stands behind
+    /// the blank line, beyond `len`.
+    pub protocol: Option<Span>,
     /// Bytes of empty lines before the request line.
     pub start: usize,
     /// Bytes from the start of the buffer to the end of the blank line.
@@ -185,6 +202,7 @@ impl RequestHead {
         self.check_host(window, target.default_port)?;
         self.keep_alive = fields.keep_alive(self.version);
         self.upgrade = fields.upgrade(self.version);
+        (self.origin, self.te_trailers, self.protocol) = (Origin::Http1, false, None);
         self.expect_continue = fields.expect_continue
             && self.version == Version::Http11
             && !matches!(self.framing, Framing::None | Framing::Length(0));

@@ -7,16 +7,16 @@ use super::reject::Reject;
 use super::request::Method;
 
 /// Where the parts of a target are.
-pub(super) struct Target {
-    pub(super) authority: Option<Span>,
-    pub(super) path: Span,
+pub(crate) struct Target {
+    pub(crate) authority: Option<Span>,
+    pub(crate) path: Span,
     /// The port that need not be written after the authority.
-    pub(super) default_port: &'static [u8],
+    pub(crate) default_port: &'static [u8],
 }
 
 /// Finds the parts of the target at `span`, which has no control bytes and no spaces.
 #[inline]
-pub(super) fn split(buf: &[u8], span: Span, method: Method) -> Result<Target, Reject> {
+pub(crate) fn split(buf: &[u8], span: Span, method: Method) -> Result<Target, Reject> {
     let text = span.of(buf);
     // A fragment is never sent; a reader that cuts it off sees another path than one that does not.
     // Without an early exit, so that it is done sixteen bytes at a time.

@@ -34,6 +34,11 @@ const FORBIDDEN: [&[u8]; 16] = [
     b"upgrade",
 ];
 
+/// Whether a trailer must not have this name, in any case.
+pub(crate) fn is_forbidden(name: &[u8]) -> bool {
+    FORBIDDEN.iter().any(|f| f.eq_ignore_ascii_case(name))
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 enum Part {
     #[default]
@@ -86,7 +91,7 @@ impl Trailer {
     fn name_end(&mut self) -> Result<Part, BodyError> {
         let name = self.name.get(..self.named as usize).unwrap_or_default();
         self.named = 0;
-        match FORBIDDEN.iter().any(|f| f.eq_ignore_ascii_case(name)) {
+        match is_forbidden(name) {
             true => Err(BodyError::ForbiddenTrailer),
             false => Ok(Part::Value),
         }
