@@ -20,6 +20,8 @@ fn leno(args: &[&str]) -> Command {
 struct Server {
     child: Child,
     address: String,
+    /// Empty without `--tcp`.
+    tcp: String,
 }
 
 impl Server {
@@ -30,10 +32,17 @@ impl Server {
         let mut line = String::new();
         let stdout = child.stdout.as_mut().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
-        let (_, rest) = line.split_once(r#""address":""#).unwrap();
-        let address = rest.split('"').next().unwrap().to_owned();
+        let field = |name: &str| {
+            let rest = line.split_once(name).map_or("", |(_, rest)| rest);
+            rest.split('"').next().unwrap().to_owned()
+        };
+        let (address, tcp) = (field(r#""address":""#), field(r#""tcp":""#));
         assert!(line.starts_with(r#"{"event":"ready","pid":"#), "{line}");
-        Self { child, address }
+        Self {
+            child,
+            address,
+            tcp,
+        }
     }
 
     fn url(&self, path: &str) -> String {
@@ -117,6 +126,29 @@ fn a_run_prints_a_report_and_writes_its_files() {
             .contains("\"DurationHistogram\"")
     );
     assert!(fs::read_to_string(hdr).unwrap().contains("Tag=fromSend"));
+}
+
+#[test]
+fn every_protocol_runs_against_the_same_server() {
+    let server = Server::start(&["--tcp", "127.0.0.1:0"]);
+    let http = server.url("/");
+    let check = |url: &str, words: &[&str], expected: &str| {
+        let shape = ["-q", "100", "-t", "200ms", "--body-size", "64"];
+        let output = leno(&[url]).args(shape).args(words).output().unwrap();
+        let text = finished(&output);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    };
+    check(&http, &[], "20 × 200");
+    let words = ["--protocol", "http2", "--streams", "3"];
+    check(&http, &words, "http2, 4 connections × 3 streams");
+    check(&http, &["--protocol", "grpc"], "20 × OK");
+    let words = ["--protocol", "grpc", "--grpc-mode", "stream"];
+    check(&http, &words, "grpc stream, 4 connections × 1 streams");
+    check(&server.tcp, &["--protocol", "tcp"], "20 × OK");
+    // The generator's CPU time is in the JSON of each.
+    let output = leno(&[&http, "--protocol", "http2", "-t", "200ms", "--json", "-"]).output();
+    let json = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(json.contains("\"GeneratorCpu\"") && json.contains("\"Protocol\": \"http2\""));
 }
 
 #[test]

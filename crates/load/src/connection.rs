@@ -2,20 +2,26 @@
 //! answer. Called by `worker`, which decides when to send and what is counted.
 
 use crate::{
+    Protocol,
+    echo::Echo,
+    ledger::Request,
     poller::Ready,
     response::{Answer, Scanner},
     schedule::Schedule,
+    setup::Setup,
     socket::Socket,
     tally::Failure,
-    worker::Setup,
 };
 use std::io;
+
+/// How an echo of TCP is counted: it has no status of its own.
+const OK: u16 = 200;
 
 /// A connection and the request on it.
 pub(crate) struct Connection {
     socket: Option<Socket>,
     pub(crate) state: State,
-    scanner: Scanner,
+    reply: Reply,
     written: usize,
     /// When `state` began; for `Down`, when to try again.
     pub(crate) since: u64,
@@ -25,14 +31,10 @@ pub(crate) struct Connection {
     pub(crate) request: Request,
 }
 
-/// The request in flight, or the last one.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Request {
-    pub(crate) intended: u64,
-    pub(crate) sent: u64,
-    /// Intended inside the measured window.
-    pub(crate) measured: bool,
-    pub(crate) received: u64,
+/// How the end of an answer is found.
+enum Reply {
+    Http1(Scanner),
+    Tcp(Echo),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +65,16 @@ pub(crate) struct Broken {
 }
 
 impl Connection {
-    pub(crate) fn new(schedule: Option<Schedule>) -> Self {
+    pub(crate) fn new(protocol: Protocol, schedule: Option<Schedule>) -> Self {
         Self {
             socket: None,
             state: State::Down,
-            scanner: Scanner::default(),
+            reply: match protocol {
+                Protocol::Tcp => Reply::Tcp(Echo::default()),
+                Protocol::Http1 | Protocol::Http2 | Protocol::Grpc(_) => {
+                    Reply::Http1(Scanner::default())
+                }
+            },
             written: 0,
             since: 0,
             backoff: 0,
@@ -143,7 +150,7 @@ impl Connection {
         if let Some(socket) = self.socket.take() {
             socket.close();
         }
-        self.scanner.reset();
+        self.reply.reset();
     }
 
     fn socket(&mut self) -> &mut Socket {
@@ -202,7 +209,7 @@ impl Connection {
     fn read(&mut self, setup: &Setup, closing: bool, buffer: &mut [u8]) -> Result<News, Broken> {
         let Self {
             socket,
-            scanner,
+            reply,
             request,
             ..
         } = self;
@@ -215,21 +222,16 @@ impl Connection {
                 Err(error) => return Err(broken(error)),
             };
             request.received += taken as u64;
-            match scanner.feed(&buffer[..taken], setup.to_head) {
-                Ok((used, Some(_))) if used < taken => return Err(malformed()),
-                Ok((_, Some(answer))) => {
-                    let close = answer.close || closing;
-                    return Ok(News::Answered(Answer { close, ..answer }));
-                }
-                Ok((_, None)) => {}
-                Err(_) => return Err(malformed()),
+            if let Some(answer) = reply.feed(&buffer[..taken], setup)? {
+                let close = answer.close || closing;
+                return Ok(News::Answered(Answer { close, ..answer }));
             }
         }
     }
 
     fn ended(&mut self) -> Result<News, Broken> {
         let closed = || broken(io::ErrorKind::UnexpectedEof.into());
-        self.scanner.end().map(News::Answered).ok_or_else(closed)
+        self.reply.end().map(News::Answered).ok_or_else(closed)
     }
 
     /// Nothing may come while no request is in flight, save TLS's own records.
@@ -239,6 +241,46 @@ impl Connection {
             Ok(_) => Err(malformed()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.flush(),
             Err(error) => Err(broken(error)),
+        }
+    }
+}
+
+impl Reply {
+    /// Takes bytes that were read; gives the answer when it is whole.
+    #[inline]
+    fn feed(&mut self, bytes: &[u8], setup: &Setup) -> Result<Option<Answer>, Broken> {
+        match self {
+            Self::Http1(scanner) => match scanner.feed(bytes, setup.to_head) {
+                Ok((used, Some(_))) if used < bytes.len() => Err(malformed()),
+                Ok((_, answer)) => Ok(answer),
+                Err(_) => Err(malformed()),
+            },
+            Self::Tcp(echo) => {
+                let whole = echo.feed(bytes, &setup.request).map_err(|_| wrong_echo())?;
+                if !whole {
+                    return Ok(None);
+                }
+                *echo = Echo::default();
+                Ok(Some(Answer {
+                    status: OK,
+                    close: false,
+                }))
+            }
+        }
+    }
+
+    /// The connection has ended; that may be the end of an answer as well.
+    fn end(&mut self) -> Option<Answer> {
+        match self {
+            Self::Http1(scanner) => scanner.end(),
+            Self::Tcp(_) => None,
+        }
+    }
+
+    fn reset(&mut self) {
+        match self {
+            Self::Http1(scanner) => scanner.reset(),
+            Self::Tcp(echo) => *echo = Echo::default(),
         }
     }
 }
@@ -259,9 +301,20 @@ fn broken(source: io::Error) -> Broken {
 }
 
 fn malformed() -> Broken {
-    let source = io::Error::new(io::ErrorKind::InvalidInput, "the answer is not HTTP/1");
+    let source = io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the answer breaks the protocol",
+    );
     Broken {
         failure: Failure::Malformed,
+        source,
+    }
+}
+
+fn wrong_echo() -> Broken {
+    let source = io::Error::new(io::ErrorKind::InvalidInput, "not what was sent came back");
+    Broken {
+        failure: Failure::WrongEcho,
         source,
     }
 }

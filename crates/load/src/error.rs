@@ -15,6 +15,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// Not an address that TCP can be loaded at.
+    #[error("{0}: there is no host and port; write HOST:PORT")]
+    Address(String),
     /// A number or a header that makes no sense.
     #[error("{0}")]
     Plan(String),

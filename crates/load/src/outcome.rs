@@ -2,8 +2,8 @@
 
 use crate::{
     Failure, Plan, Rate,
+    ledger::Window,
     tally::{Tally, histogram},
-    worker::Window,
 };
 use hdrhistogram::Histogram;
 use std::{
@@ -48,7 +48,7 @@ pub struct Outcome {
     pub requests: u64,
     /// Failures, that is, requests without an answer, by kind.
     pub failures: BTreeMap<Failure, u64>,
-    /// Answers by HTTP status.
+    /// Answers by HTTP status. A gRPC answer with status OK, and an echo over TCP, count as 200.
     pub statuses: BTreeMap<u16, u64>,
     /// Requests per second asked for; none in a closed loop.
     pub asked_rate: Option<f64>,
@@ -62,9 +62,9 @@ pub struct Outcome {
     pub worst_lateness: Duration,
     /// Requests of the schedule that were never sent, since no connection became free.
     pub unfinished: u64,
-    /// Bytes of requests, above TLS.
+    /// Bytes of requests, above TLS; over HTTP/2 of their bodies or messages.
     pub bytes_sent: u64,
-    /// Bytes of answers, above TLS.
+    /// Bytes of answers, above TLS; over HTTP/2 of their bodies or messages.
     pub bytes_received: u64,
     /// Connections that were replaced during the window.
     pub reconnects: u64,
@@ -77,7 +77,7 @@ pub struct Outcome {
 /// The generator's own use of CPUs during the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Generator {
-    /// CPU time of all threads.
+    /// CPU time of all generating threads, user and system.
     pub cpu: Duration,
     /// Time that threads were ready but had no CPU.
     pub wait: Duration,

@@ -9,13 +9,22 @@ use std::{
     time::Duration,
 };
 
+/// Over all connections: more than one machine can keep busy, few enough to hold a place for each.
+const STREAMS_MAX: u64 = 1 << 20;
+
 /// Everything a run needs to know. Start from [`Plan::new`] and change what differs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// `http://` or `https://` URL with path and query.
+    /// `http://` or `https://` URL with path and query; for TCP `host:port`, with or without
+    /// `tcp://` before it.
     pub url: String,
-    /// Connections kept open during the whole run; each has at most one request in flight.
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Connections kept open during the whole run.
     pub connections: u32,
+    /// Streams used on each connection, each with at most one request in flight; 1 unless the
+    /// protocol has streams.
+    pub streams: u32,
     /// Requests per second over all connections, or as many as the target takes.
     pub rate: Rate,
     /// How the requests of an open loop are spread over time.
@@ -30,11 +39,11 @@ pub struct Plan {
     pub cpus: Vec<usize>,
     /// From the send to the last byte of the answer; then the connection is replaced.
     pub timeout: Duration,
-    /// HTTP method.
+    /// HTTP method; gRPC's is always POST.
     pub method: String,
     /// Headers besides `Host`, `User-Agent` and `Content-Length`; a `Host` here replaces ours.
     pub headers: Vec<(String, String)>,
-    /// Request body.
+    /// Request body; with gRPC and TCP the message, which must come back as it was sent.
     pub body: Vec<u8>,
     /// TLS settings; `https` without them trusts the system's roots.
     pub tls: Option<ClientTls>,
@@ -59,7 +68,9 @@ impl Plan {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            protocol: Protocol::Http1,
             connections: 4,
+            streams: 1,
             rate: Rate::PerSecond(8.0),
             arrivals: Arrivals::Staggered,
             duration: Duration::from_secs(5),
@@ -84,6 +95,16 @@ impl Plan {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let complaint = match self {
             _ if self.connections == 0 => "connections must be at least 1",
+            _ if self.streams == 0 => "streams must be at least 1",
+            _ if u64::from(self.connections) * u64::from(self.streams) > STREAMS_MAX => {
+                "connections times streams must be at most 1048576"
+            }
+            _ if self.streams > 1 && !self.protocol.has_streams() => {
+                "more than one stream needs the protocol http2 or grpc"
+            }
+            _ if self.protocol == Protocol::Tcp && self.body.is_empty() => {
+                "tcp needs something to send; give a body"
+            }
             _ if self.threads == 0 => "threads must be at least 1",
             _ if self.duration.is_zero() => "the duration must be longer than 0",
             _ if self.timeout.is_zero() => "the timeout must be longer than 0",
@@ -95,6 +116,55 @@ impl Plan {
             },
         };
         Err(Error::Plan(complaint.to_owned()))
+    }
+}
+
+/// What a run speaks with its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, one request at a time on a connection.
+    Http1,
+    /// HTTP/2 in plaintext with prior knowledge (RFC 9113, section 3.3).
+    Http2,
+    /// gRPC over HTTP/2 of the same kind: the service `leno.load.Echo`, unless the URL has a path.
+    Grpc(GrpcMode),
+    /// Bytes that must come back as they were sent: that is one request.
+    Tcp,
+}
+
+/// What a gRPC request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrpcMode {
+    /// One call with one message each way.
+    Unary,
+    /// A message each way on a call that stays open for the whole run.
+    Stream,
+}
+
+impl Protocol {
+    /// As in the results and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "http1",
+            Self::Http2 => "http2",
+            Self::Grpc(_) => "grpc",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    /// Whether a connection carries several requests at a time.
+    pub fn has_streams(self) -> bool {
+        matches!(self, Self::Http2 | Self::Grpc(_))
+    }
+}
+
+impl GrpcMode {
+    /// As in the results and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unary => "unary",
+            Self::Stream => "stream",
+        }
     }
 }
 

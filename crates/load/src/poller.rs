@@ -1,10 +1,11 @@
 //! Edge-triggered epoll with one precise timer, shared by the generator and the echo server.
-//! The timer is a timerfd: epoll's own timeout is too coarse for a schedule in microseconds.
+//! The timer is a timerfd: epoll's own timeout, like tokio's, is too coarse for a schedule in
+//! microseconds.
 
 use crate::{Error, clock};
 use rustix::{
     event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
-    fd::{AsFd, OwnedFd},
+    fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     io::Errno,
     time::{
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -18,8 +19,7 @@ const EVENTS: usize = 256;
 /// What one thread waits on.
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    timer: OwnedFd,
-    armed: u64,
+    timer: Timer,
     events: Vec<Event>,
 }
 
@@ -36,16 +36,13 @@ pub(crate) struct Ready {
 impl Poller {
     pub(crate) fn new() -> Result<Self, Error> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(Error::system("make an epoll"))?;
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)
-            .map_err(Error::system("make a timer"))?;
+        let timer = Timer::new()?;
         let interest = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), interest)
             .map_err(Error::system("watch a timer"))?;
         Ok(Self {
             epoll,
             timer,
-            armed: u64::MAX,
             events: Vec::with_capacity(EVENTS),
         })
     }
@@ -61,10 +58,15 @@ impl Poller {
         epoll::add(&self.epoll, fd, EventData::new_u64(token), EventFlags::IN)
     }
 
+    /// Stops watching a descriptor that somebody else goes on with.
+    pub(crate) fn remove(&self, fd: impl AsFd) -> Result<(), Errno> {
+        epoll::delete(&self.epoll, fd)
+    }
+
     /// Waits for events, at most until `deadline` on the monotonic clock (none = `u64::MAX`).
     #[inline]
     pub(crate) fn wait(&mut self, deadline: u64) -> Result<(), Error> {
-        self.arm(deadline)?;
+        self.timer.arm(deadline)?;
         self.take_events(None)
     }
 
@@ -96,7 +98,7 @@ impl Poller {
         let Event { flags, data, .. } = self.events[index];
         let token = data.u64();
         if token == TIMER {
-            self.armed = u64::MAX;
+            self.timer.has_fired();
             return None;
         }
         let gone = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
@@ -107,9 +109,37 @@ impl Poller {
             closing: flags.intersects(gone),
         })
     }
+}
 
+/// A timer of the kernel's. Watched edge-triggered: what it counts is never read.
+pub(crate) struct Timer {
+    fd: OwnedFd,
+    armed: u64,
+}
+
+impl Timer {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)
+            .map_err(Error::system("make a timer"))?;
+        Ok(Self {
+            fd,
+            armed: u64::MAX,
+        })
+    }
+
+    /// Its event has come.
     #[inline]
-    fn arm(&mut self, deadline: u64) -> Result<(), Error> {
+    pub(crate) fn has_fired(&mut self) {
+        self.armed = u64::MAX;
+    }
+
+    /// Fires at `deadline` on the monotonic clock, or a little earlier; never at `u64::MAX`.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    #[inline]
+    pub(crate) fn arm(&mut self, deadline: u64) -> Result<(), Error> {
         // A timer that is armed too early costs one idle turn; re-arming it costs a system call.
         if deadline == self.armed || (deadline > self.armed && self.armed > clock::now()) {
             return Ok(());
@@ -123,9 +153,21 @@ impl Poller {
             it_interval: clock::timespec(0),
             it_value: clock::timespec(value),
         };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &new)
+        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &new)
             .map_err(Error::system("set a timer"))?;
         self.armed = deadline;
         Ok(())
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
     }
 }

@@ -4,17 +4,18 @@
 use crate::{
     Error, Outcome, Plan, Rate, clock,
     connection::Connection,
+    http2,
+    ledger::{Live, Window},
     schedule::Schedule,
+    setup::Setup,
     tally::Tally,
-    target::Target,
-    tls::Client,
-    worker::{Live, Setup, Window, Worker},
+    worker::Worker,
 };
 use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_setaffinity};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::Ordering::Relaxed,
         mpsc::{self, Receiver, SyncSender},
     },
     thread::{Builder, JoinHandle},
@@ -63,7 +64,7 @@ pub struct Progress {
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
     plan.check()?;
     crate::limit::raise_descriptors();
-    let setup = Arc::new(prepare(plan)?);
+    let setup = Arc::new(Setup::build(plan)?);
     let teller = Teller {
         progress,
         plan,
@@ -77,24 +78,6 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, 
         (window, started),
         &tallies,
     ))
-}
-
-fn prepare(plan: &Plan) -> Result<Setup, Error> {
-    let target = Target::parse(&plan.url)?;
-    let settings = plan.tls.clone().unwrap_or_default();
-    Ok(Setup {
-        address: target.address(plan)?,
-        request: target.request(plan)?,
-        to_head: plan.method == "HEAD",
-        tls: target
-            .tls
-            .then(|| Client::build(&settings, &target.host))
-            .transpose()?,
-        congestion: plan.congestion.clone(),
-        timeout: clock::duration(plan.timeout),
-        stall_before_send: plan.stall_before_send,
-        end: AtomicU64::new(u64::MAX),
-    })
 }
 
 /// The generating threads.
@@ -166,16 +149,13 @@ impl Member {
     ) -> Result<Self, Error> {
         let live = Arc::new(Live::default());
         let (go, gone) = mpsc::sync_channel(1);
-        let connections = connections(plan, number, threads);
         let (setup, counts) = (Arc::clone(setup), Arc::clone(&live));
+        let schedules = schedules(plan, number, threads);
         let cpu = plan.cpus.get(number % plan.cpus.len().max(1)).copied();
         let work = move || {
-            let prepared = pin(cpu).and_then(|()| {
-                let mut worker = Worker::new(setup, counts, connections)?;
-                worker.establish().map(|()| worker)
-            });
-            let worker = match prepared {
-                Ok(worker) => worker,
+            let prepared = pin(cpu).and_then(|()| Engine::establish(setup, counts, schedules));
+            let engine = match prepared {
+                Ok(engine) => engine,
                 Err(error) => {
                     // Nobody listens if another thread has failed before.
                     let _ = ready.send(Err(error));
@@ -185,7 +165,7 @@ impl Member {
             let _ = ready.send(Ok(()));
             // No window comes if another thread could not connect.
             gone.recv()
-                .map_or_else(|_| Ok(Tally::new()), |window| worker.run(window))
+                .map_or_else(|_| Ok(Tally::new()), |window| engine.run(window))
         };
         let builder = Builder::new().name(format!("load-{number}"));
         let thread = builder.spawn(work).map_err(|source| Error::System {
@@ -196,18 +176,57 @@ impl Member {
     }
 }
 
-/// The connections of thread `number`: every `threads`-th, so that phases interleave.
-fn connections(plan: &Plan, number: usize, threads: usize) -> Vec<Connection> {
-    let schedule = |connection: u32| match plan.rate {
+/// What makes the requests of one thread.
+enum Engine {
+    /// One request at a time on each connection.
+    Connections(Box<Worker>),
+    Streams(http2::Worker),
+}
+
+impl Engine {
+    /// Makes every connection of the thread.
+    fn establish(
+        setup: Arc<Setup>,
+        live: Arc<Live>,
+        schedules: Vec<Vec<Option<Schedule>>>,
+    ) -> Result<Self, Error> {
+        if setup.protocol.has_streams() {
+            return http2::Worker::establish(&setup, live, schedules).map(Self::Streams);
+        }
+        let protocol = setup.protocol;
+        let connections = schedules.into_iter().flatten();
+        let connections = connections.map(|schedule| Connection::new(protocol, schedule));
+        let mut worker = Worker::new(setup, live, connections.collect())?;
+        worker.establish()?;
+        Ok(Self::Connections(Box::new(worker)))
+    }
+
+    fn run(self, window: Window) -> Result<Tally, Error> {
+        match self {
+            Self::Connections(worker) => worker.run(window),
+            Self::Streams(worker) => worker.run(window),
+        }
+    }
+}
+
+/// The schedules of thread `number`, by connection and stream: of every `threads`-th connection,
+/// so that phases interleave.
+fn schedules(plan: &Plan, number: usize, threads: usize) -> Vec<Vec<Option<Schedule>>> {
+    let total = plan.connections * plan.streams;
+    let schedule = |connection: u32, stream: u32| match plan.rate {
         Rate::PerSecond(rate) => {
-            let place = (connection, plan.connections);
+            // Neighbours in time are on different connections.
+            let place = (connection + plan.connections * stream, total);
             Some(Schedule::new(plan.arrivals, rate, place, plan.seed))
         }
         Rate::Max => None,
     };
+    let streams = |connection| {
+        let streams = 0..plan.streams;
+        streams.map(|stream| schedule(connection, stream)).collect()
+    };
     let mine = (0..plan.connections).skip(number).step_by(threads);
-    mine.map(|connection| Connection::new(schedule(connection)))
-        .collect()
+    mine.map(streams).collect()
 }
 
 /// Pins the calling thread; none leaves it where it is.

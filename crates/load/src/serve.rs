@@ -1,10 +1,14 @@
-//! The echo server: fortio's `/echo` parameters on every path, and a log of its own delays, so
-//! that a generator's figures can be held against the truth. Threads share one listener; thread
-//! 0 accepts and hands connections out in turn.
+//! The echo server: fortio's `/echo` parameters on every path, a gRPC service and a TCP echo, and
+//! a log of its own delays, so that a generator's figures can be held against the truth. Threads
+//! share the listeners; thread 0 accepts and hands connections out in turn. The first bytes of a
+//! connection tell HTTP/1 from HTTP/2.
 
 mod connection;
 mod echo;
+mod http2;
+mod payload;
 mod request;
+mod tcp;
 mod worker;
 
 use crate::{Error, clock, report, run::pin, tally::histogram};
@@ -34,6 +38,8 @@ const BACKLOG: i32 = 4096;
 pub struct Options {
     /// Where to listen; port 0 takes any free one.
     pub address: SocketAddr,
+    /// Where to listen for the TCP echo; none = not at all.
+    pub tcp: Option<SocketAddr>,
     /// Threads that serve.
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn; empty = no pinning.
@@ -51,6 +57,7 @@ impl Options {
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
+            tcp: None,
             threads: 1,
             cpus: Vec::new(),
             delay_log: None,
@@ -72,11 +79,12 @@ pub struct Stall {
 /// What a server did, from its start to its end.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// Answers written whole.
+    /// Answers written whole. The TCP echo has none: it knows no requests.
     pub answers: u64,
     /// Connections accepted.
     pub connections: u64,
-    /// Nanoseconds from a request fully read to its answer fully written.
+    /// Nanoseconds from a request fully read to its answer fully written; with HTTP/2, handed
+    /// over to be framed.
     pub delays: Histogram<u64>,
     /// When it began to listen.
     pub started: SystemTime,
@@ -87,6 +95,7 @@ pub struct Served {
 /// A running server.
 pub struct Server {
     address: SocketAddr,
+    tcp: Option<SocketAddr>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<Result<worker::Counts, Error>>>,
     log: Option<PathBuf>,
@@ -97,15 +106,49 @@ pub struct Server {
 pub(crate) struct Shared {
     stop: AtomicBool,
     inboxes: Vec<Inbox>,
+    cpus: Vec<usize>,
     congestion: Option<String>,
     stall: Option<Stall>,
     stalled: AtomicBool,
     answers: AtomicU64,
 }
 
+impl Shared {
+    /// The CPU of thread `number`; none = any.
+    fn cpu(&self, number: usize) -> Option<usize> {
+        self.cpus.get(number % self.cpus.len().max(1)).copied()
+    }
+
+    /// An answer has been written.
+    #[inline]
+    fn on_answered(&self) {
+        let answers = self.answers.fetch_add(1, Relaxed) + 1;
+        let Some(stall) = self.stall else {
+            return;
+        };
+        if answers == stall.before_answer && !self.stalled.swap(true, Relaxed) {
+            std::thread::sleep(stall.length);
+        }
+    }
+}
+
+/// What a listener's connections carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    Http,
+    TcpEcho,
+}
+
+/// The listeners, for the thread that accepts.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    http: Option<OwnedFd>,
+    tcp: Option<OwnedFd>,
+}
+
 /// Accepted connections on their way to a thread.
 pub(crate) struct Inbox {
-    accepted: Mutex<Vec<OwnedFd>>,
+    accepted: Mutex<Vec<(Service, OwnedFd)>>,
     wake: OwnedFd,
 }
 
@@ -130,18 +173,14 @@ impl Inbox {
 /// # Errors
 /// An address that cannot be listened on, or a CPU that does not exist.
 pub fn start(options: &Options) -> Result<Server, Error> {
-    let fail = |errno: rustix::io::Errno| Error::Listen {
-        address: options.address,
-        source: errno.into(),
-    };
     crate::limit::raise_descriptors();
-    let listener = listener(options.address).map_err(fail)?;
-    let bound = getsockname(&listener).map_err(fail)?;
-    let address = SocketAddr::try_from(bound).map_err(fail)?;
+    let (http, address) = bound(options.address)?;
+    let (tcp, tcp_address) = options.tcp.map(bound).transpose()?.unzip();
     let count = options.threads.max(1);
     let shared = Arc::new(Shared {
         stop: AtomicBool::new(false),
         inboxes: (0..count).map(|_| Inbox::new()).collect::<Result<_, _>>()?,
+        cpus: options.cpus.clone(),
         congestion: options.congestion.clone(),
         stall: options.stall,
         stalled: AtomicBool::new(false),
@@ -149,18 +188,18 @@ pub fn start(options: &Options) -> Result<Server, Error> {
     });
     let mut server = Server {
         address,
+        tcp: tcp_address,
         shared,
         threads: Vec::with_capacity(count),
         log: options.delay_log.clone(),
         started: (SystemTime::now(), clock::now()),
     };
-    let mut listener = Some(listener);
+    let mut listeners = Listeners {
+        http: Some(http),
+        tcp,
+    };
     for number in 0..count {
-        let cpu = options
-            .cpus
-            .get(number % options.cpus.len().max(1))
-            .copied();
-        server.spawn(number, cpu, listener.take())?;
+        server.spawn(number, std::mem::take(&mut listeners))?;
     }
     Ok(server)
 }
@@ -171,12 +210,18 @@ impl Server {
         self.address
     }
 
+    /// Where it listens for the TCP echo, if it does.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.tcp
+    }
+
     /// Answers written so far, a moment old.
     pub fn answers(&self) -> u64 {
         self.shared.answers.load(Relaxed)
     }
 
-    /// Lets the threads end; what is half written is cut off.
+    /// Lets the threads end. Streams of HTTP/2 get a moment to; what else is half written is cut
+    /// off.
     pub fn stop(&self) {
         self.shared.stop.store(true, Relaxed);
         self.shared.inboxes.iter().for_each(Inbox::wake);
@@ -210,16 +255,11 @@ impl Server {
         Ok(served)
     }
 
-    fn spawn(
-        &mut self,
-        number: usize,
-        cpu: Option<usize>,
-        listener: Option<OwnedFd>,
-    ) -> Result<(), Error> {
+    fn spawn(&mut self, number: usize, listeners: Listeners) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         let work = move || {
-            pin(cpu)?;
-            worker::Worker::new(number, shared, listener)?.run()
+            pin(shared.cpu(number))?;
+            worker::Worker::new(number, shared, listeners)?.run()
         };
         let thread = Builder::new()
             .name(format!("serve-{number}"))
@@ -237,6 +277,17 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A listener and the address it got.
+fn bound(address: SocketAddr) -> Result<(OwnedFd, SocketAddr), Error> {
+    let fail = |errno: rustix::io::Errno| Error::Listen {
+        address,
+        source: errno.into(),
+    };
+    let listener = listener(address).map_err(fail)?;
+    let bound = getsockname(&listener).map_err(fail)?;
+    Ok((listener, SocketAddr::try_from(bound).map_err(fail)?))
 }
 
 fn listener(address: SocketAddr) -> rustix::io::Result<OwnedFd> {

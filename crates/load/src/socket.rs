@@ -36,21 +36,7 @@ impl Socket {
         tls: Option<&Client>,
         congestion: Option<&str>,
     ) -> io::Result<Self> {
-        let family = if address.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_tcp_nodelay(&fd, true)?;
-        if let Some(name) = congestion {
-            sockopt::set_tcp_congestion(&fd, name)?;
-        }
-        match connect(&fd, &address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        let fd = dial(address, congestion)?;
         let tls = tls.map(Client::session).transpose()?.map(Box::new);
         Ok(Self {
             line: Line {
@@ -145,6 +131,25 @@ impl Socket {
             let _ = flush(tls, &mut self.line);
         }
         let _ = shutdown(&self.line.fd, Shutdown::Both);
+    }
+}
+
+/// Begins to connect; writable means that the outcome is known.
+pub(crate) fn dial(address: SocketAddr, congestion: Option<&str>) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_tcp_nodelay(&fd, true)?;
+    if let Some(name) = congestion {
+        sockopt::set_tcp_congestion(&fd, name)?;
+    }
+    match connect(&fd, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -25,8 +25,14 @@ pub enum Failure {
     Timeout,
     /// The peer closed or reset the connection before the whole answer.
     Closed,
-    /// The answer is not HTTP/1.
+    /// The answer breaks the protocol.
     Malformed,
+    /// The peer reset the stream.
+    Reset,
+    /// gRPC answered with another status than OK.
+    GrpcStatus,
+    /// What came back is not what was sent.
+    WrongEcho,
 }
 
 /// One thread's counts.

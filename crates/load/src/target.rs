@@ -11,7 +11,7 @@ pub(crate) struct Target {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) path: String,
-    authority: String,
+    pub(crate) authority: String,
 }
 
 impl Target {
@@ -55,6 +55,25 @@ impl Target {
         })
     }
 
+    /// Takes an address apart: `host:port`, with or without `tcp://` before it.
+    pub(crate) fn parse_address(text: &str) -> Result<Self, Error> {
+        let authority = text.strip_prefix("tcp://").unwrap_or(text);
+        let found = split_port(authority).and_then(|(host, port)| Some((host, port?)));
+        let (host, port) = match found {
+            Some((host, port)) if !host.is_empty() && !host.contains(['/', '@', ' ']) => {
+                (host, port)
+            }
+            _ => return Err(Error::Address(text.to_owned())),
+        };
+        Ok(Self {
+            tls: false,
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port,
+            path: String::new(),
+            authority: authority.to_owned(),
+        })
+    }
+
     /// The address to connect to: the plan's, or the first one the name has.
     pub(crate) fn address(&self, plan: &Plan) -> Result<SocketAddr, Error> {
         if let Some(address) = plan.connect_to {
@@ -74,11 +93,7 @@ impl Target {
 
     /// The whole request, head and body.
     pub(crate) fn request(&self, plan: &Plan) -> Result<Vec<u8>, Error> {
-        let has = |wanted: &str| {
-            plan.headers
-                .iter()
-                .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
-        };
+        let has = |wanted: &str| has_header(plan, wanted);
         if !is_token(&plan.method) {
             return Err(Error::Plan(format!("{:?} is no HTTP method", plan.method)));
         }
@@ -91,15 +106,11 @@ impl Target {
         }
         for (name, value) in &plan.headers {
             if !is_token(name) || value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
-                let hint = "write --header 'Name: value'";
-                return Err(Error::Plan(format!(
-                    "{name:?}: {value:?} is no header; {hint}"
-                )));
+                return Err(no_header(name, value));
             }
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        let wants_body = matches!(plan.method.as_str(), "POST" | "PUT" | "PATCH");
-        if (wants_body || !plan.body.is_empty()) && !has("content-length") {
+        if states_length(plan) && !has("content-length") {
             head.push_str(&format!("Content-Length: {}\r\n", plan.body.len()));
         }
         head.push_str("\r\n");
@@ -107,6 +118,24 @@ impl Target {
         request.extend_from_slice(&plan.body);
         Ok(request)
     }
+}
+
+/// Whether the plan brings this header, in whatever case.
+pub(crate) fn has_header(plan: &Plan, wanted: &str) -> bool {
+    let mut names = plan.headers.iter().map(|(name, _)| name);
+    names.any(|name| name.eq_ignore_ascii_case(wanted))
+}
+
+/// Whether the request says how long its body is: where it has one, or its method expects one.
+pub(crate) fn states_length(plan: &Plan) -> bool {
+    let wants_body = matches!(plan.method.as_str(), "POST" | "PUT" | "PATCH");
+    wants_body || !plan.body.is_empty()
+}
+
+/// The complaint about a header.
+pub(crate) fn no_header(name: &str, value: &str) -> Error {
+    let hint = "write --header 'Name: value'";
+    Error::Plan(format!("{name:?}: {value:?} is no header; {hint}"))
 }
 
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
@@ -168,6 +197,24 @@ mod tests {
         check("http://a:b", "port");
         check("http://u@a", "user name");
         check("http://a/b c", "percent-encoded");
+    }
+
+    #[test]
+    fn takes_addresses_apart() {
+        let check = |text, expected: Option<(&str, u16)>| {
+            let found = Target::parse_address(text).ok();
+            let found = found
+                .as_ref()
+                .map(|found| (found.host.as_str(), found.port));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("127.0.0.1:7", Some(("127.0.0.1", 7)));
+        check("tcp://[::1]:7", Some(("::1", 7)));
+        check("echo.example:7", Some(("echo.example", 7)));
+        check("127.0.0.1", None);
+        check("http://a:1", None);
+        check(":7", None);
+        check("a:7/path", None);
     }
 
     #[test]

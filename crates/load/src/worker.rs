@@ -2,102 +2,33 @@
 //! keeps every connection in use. Allocates nothing per request and never waits for anything
 //! but its poller. What goes wrong on a connection is in `repair`.
 
-mod repair;
+pub(crate) mod repair;
 
 use crate::{
-    Error,
-    clock::{self, MICROSECOND, MILLISECOND, SECOND},
-    connection::{Connection, News, Request, State},
+    Error, clock,
+    connection::{Connection, News, State},
+    ledger::{Ledger, Live, Turn, Window},
     poller::{Poller, Ready},
     response::Answer,
+    setup::Setup,
+    spin::{Pause, Spin},
     tally::Tally,
-    tls::Client,
 };
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
-/// A send this much after its time on a free connection is late.
-const LATE: u64 = MILLISECOND;
-/// After the window, requests whose time has passed are still sent for this long.
-const BACKLOG_GRACE: u64 = SECOND;
 /// Connects in progress at a time while a run is being set up: fewer than any listen backlog.
-const CONNECTS: usize = 64;
-/// Before a send after a pause of `SPIN_AFTER`, the last `SPIN` is polled through: at most a
-/// quarter of a CPU, five percent at 1000 sends a second.
-const SPIN: u64 = 50 * MICROSECOND;
-const SPIN_AFTER: u64 = 4 * SPIN;
+pub(crate) const CONNECTS: usize = 64;
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What all threads share and none changes.
-pub(crate) struct Setup {
-    pub(crate) address: SocketAddr,
-    pub(crate) request: Vec<u8>,
-    /// The method is HEAD.
-    pub(crate) to_head: bool,
-    pub(crate) tls: Option<Client>,
-    pub(crate) congestion: Option<String>,
-    pub(crate) timeout: u64,
-    pub(crate) stall_before_send: Duration,
-    /// An earlier end of the window, if the run is stopped; else `u64::MAX`.
-    pub(crate) end: AtomicU64,
-}
-
-/// Counts that another thread may look at while the run goes on.
-#[derive(Default)]
-#[repr(align(64))]
-pub(crate) struct Live {
-    pub(crate) answers: AtomicU64,
-    pub(crate) failures: AtomicU64,
-}
-
-/// The run's instants on the monotonic clock, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Window {
-    pub(crate) start: u64,
-    /// The warm-up ends and the measured window begins.
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-}
-
-impl Window {
-    #[inline]
-    fn contains(&self, instant: u64) -> bool {
-        self.from <= instant && instant < self.to
-    }
-}
-
 pub(crate) struct Worker {
-    setup: Arc<Setup>,
-    live: Arc<Live>,
+    ledger: Ledger,
     poller: Poller,
     connections: Vec<Connection>,
     /// The next send of each free connection of an open loop.
     due: BinaryHeap<Reverse<(u64, usize)>>,
-    window: Window,
-    tally: Tally,
     buffer: Vec<u8>,
     next_sweep: u64,
-    next_second: u64,
-    /// The send before which the thread polls: the pause before it was long enough.
-    spin_before: u64,
-    answers: u64,
-    failures: u64,
-    marks: Marks,
-}
-
-/// The thread's clocks at the edges of the window.
-#[derive(Default)]
-struct Marks {
-    from: Option<(u64, u64)>,
-    to: Option<(u64, u64)>,
+    spin: Spin,
 }
 
 impl Worker {
@@ -107,26 +38,19 @@ impl Worker {
         connections: Vec<Connection>,
     ) -> Result<Self, Error> {
         Ok(Self {
-            setup,
-            live,
+            ledger: Ledger::new(setup, live),
             poller: Poller::new()?,
             due: BinaryHeap::with_capacity(connections.len()),
             connections,
-            window: Window::default(),
-            tally: Tally::new(),
             buffer: vec![0; BUFFER_BYTES],
             next_sweep: 0,
-            next_second: u64::MAX,
-            spin_before: 0,
-            answers: 0,
-            failures: 0,
-            marks: Marks::default(),
+            spin: Spin::default(),
         })
     }
 
     /// Makes every connection, before the run.
     pub(crate) fn establish(&mut self) -> Result<(), Error> {
-        let deadline = clock::now() + self.setup.timeout;
+        let deadline = clock::now() + self.ledger.setup.timeout;
         let (mut opened, mut established) = (0, 0);
         while established < self.connections.len() {
             while opened < self.connections.len() && opened - established < CONNECTS {
@@ -143,7 +67,7 @@ impl Worker {
                     continue;
                 };
                 let connection = &mut self.connections[ready.token as usize];
-                match connection.advance(&self.setup, ready, &mut self.buffer) {
+                match connection.advance(&self.ledger.setup, ready, &mut self.buffer) {
                     Ok(News::Established) => established += 1,
                     Ok(_) => {}
                     Err(broken) => return Err(self.unreachable(&broken.source.to_string())),
@@ -155,8 +79,7 @@ impl Worker {
 
     /// The whole run, warm-up to last answer.
     pub(crate) fn run(mut self, window: Window) -> Result<Tally, Error> {
-        self.window = window;
-        self.next_second = window.from + SECOND;
+        self.ledger.begin(window);
         for index in 0..self.connections.len() {
             self.connections[index].since = window.start;
             self.plan_next(index, 0);
@@ -174,20 +97,24 @@ impl Worker {
             }
         }
         while !self.turn()? {}
-        self.close();
-        Ok(self.tally)
+        for connection in &mut self.connections {
+            connection.drop_socket();
+        }
+        let connections = self.connections.iter();
+        Ok(self
+            .ledger
+            .close(connections.map(|connection| connection.schedule.as_ref())))
     }
 
     /// One turn of the loop; true when the run is over.
     fn turn(&mut self) -> Result<bool, Error> {
         let now = clock::now();
-        self.window.to = self.window.to.min(self.setup.end.load(Relaxed));
-        self.mark(now);
+        self.ledger.tick(now);
         self.send_due(now);
         if now >= self.next_sweep {
             self.sweep(now);
         }
-        if now >= self.window.to && self.is_finished(now) {
+        if now >= self.ledger.window.to && self.is_finished(now) {
             return Ok(true);
         }
         self.pause(now)?;
@@ -196,8 +123,6 @@ impl Worker {
                 self.on_event(ready);
             }
         }
-        self.live.answers.store(self.answers, Relaxed);
-        self.live.failures.store(self.failures, Relaxed);
         Ok(false)
     }
 
@@ -205,7 +130,7 @@ impl Worker {
     fn on_event(&mut self, ready: Ready) {
         let index = ready.token as usize;
         let connection = &mut self.connections[index];
-        let news = connection.advance(&self.setup, ready, &mut self.buffer);
+        let news = connection.advance(&self.ledger.setup, ready, &mut self.buffer);
         match news {
             Ok(News::Nothing) => {}
             Ok(News::Answered(answer)) => self.on_answer(index, answer),
@@ -222,22 +147,10 @@ impl Worker {
     fn on_answer(&mut self, index: usize, answer: Answer) {
         let now = clock::now();
         let connection = &mut self.connections[index];
-        let Request {
-            intended,
-            sent,
-            measured,
-            received,
-        } = connection.request;
         connection.state = State::Free;
         connection.since = now;
-        self.answers += 1;
-        self.tally.answers_in_window += u64::from(self.window.contains(now));
-        if measured {
-            self.tally
-                .answered(answer.status, now - intended, now - sent);
-            self.tally.bytes_received += received;
-            self.tally.last_answer = now;
-        }
+        self.ledger
+            .answered(&connection.request, answer.status, now);
         if answer.close {
             self.reconnect(index, now);
         } else {
@@ -252,20 +165,18 @@ impl Worker {
         if connection.state != State::Free {
             return;
         }
-        let Some(schedule) = &mut connection.schedule else {
-            if now != 0 && now < self.window.to {
-                self.send(index, None);
-            }
+        if now == 0 && connection.schedule.is_none() {
             return;
-        };
-        let intended = self.window.start + schedule.peek();
-        if intended > now {
-            if intended < self.window.to {
-                self.due.push(Reverse((intended, index)));
+        }
+        match self.ledger.turn(connection.schedule.as_ref(), now) {
+            Turn::Now(intended) => {
+                if let Some(schedule) = &mut connection.schedule {
+                    schedule.advance();
+                }
+                self.send(index, intended);
             }
-        } else if intended < self.window.to && now < self.window.to + BACKLOG_GRACE {
-            schedule.advance();
-            self.send(index, Some(intended));
+            Turn::At(instant) => self.due.push(Reverse((instant, index))),
+            Turn::Never => {}
         }
     }
 
@@ -277,7 +188,7 @@ impl Worker {
             self.due.pop();
             // The connection may have broken, or may have been used, since it was put here.
             let schedule = self.connections[index].schedule.as_ref();
-            let planned = schedule.map(|schedule| self.window.start + schedule.peek());
+            let planned = schedule.map(|schedule| self.ledger.window.start + schedule.peek());
             if planned == Some(intended) {
                 self.plan_next(index, now);
             }
@@ -286,128 +197,42 @@ impl Worker {
 
     #[inline]
     fn send(&mut self, index: usize, intended: Option<u64>) {
-        if intended.is_some() && !self.setup.stall_before_send.is_zero() {
-            std::thread::sleep(self.setup.stall_before_send);
-        }
-        let sent = clock::now();
-        let intended = intended.unwrap_or(sent);
-        let measured = self.window.contains(intended);
-        self.tally.sends_in_window += u64::from(self.window.contains(sent));
         let connection = &mut self.connections[index];
-        if measured {
-            self.tally.sends += 1;
-            self.tally.bytes_sent += self.setup.request.len() as u64;
-            let lateness = sent - intended.max(connection.since).min(sent);
-            self.tally.late_sends += u64::from(lateness > LATE);
-            self.tally.worst_lateness = self.tally.worst_lateness.max(lateness);
-        }
-        let request = Request {
-            intended,
-            sent,
-            measured,
-            received: 0,
-        };
-        if let Err(broken) = connection.send(&self.setup, request) {
+        let request = self.ledger.sent(intended, connection.since);
+        if let Err(broken) = connection.send(&self.ledger.setup, request) {
             self.on_broken(index, &broken, clock::now());
         }
     }
 
-    /// Waits for an event or the next send. A sleeping CPU takes some tens of microseconds to
-    /// wake, which is no delay of the target: before a send after a long pause, it polls.
+    /// Waits for an event or the next send.
     #[inline]
     fn pause(&mut self, now: u64) -> Result<(), Error> {
         let send = self
             .due
             .peek()
             .map_or(u64::MAX, |&Reverse((instant, _))| instant);
-        let pause = send.saturating_sub(now);
-        if pause <= SPIN && send == self.spin_before {
-            return self.poller.poll();
-        }
-        let spins = pause >= SPIN_AFTER;
-        if spins {
-            self.spin_before = send;
-        }
-        let wake = if spins { send - SPIN } else { send };
-        self.poller.wait(wake.min(self.deadline(now)))
-    }
-
-    /// When something other than a send is to be done.
-    #[inline]
-    fn deadline(&self, now: u64) -> u64 {
-        let Window { from, to, .. } = self.window;
-        let edge = if now < from {
-            from
-        } else if now < to {
-            to
-        } else {
-            u64::MAX
-        };
-        edge.min(self.next_sweep)
-    }
-
-    fn mark(&mut self, now: u64) {
-        if now >= self.window.from && self.marks.from.is_none() {
-            self.marks.from = Some((clock::thread_cpu(), clock::thread_wait()));
-        }
-        while now >= self.next_second && self.next_second < self.window.to {
-            self.tally.end_second();
-            self.next_second += SECOND;
-        }
-        if now >= self.window.to && self.marks.to.is_none() {
-            self.marks.to = Some((clock::thread_cpu(), clock::thread_wait()));
+        match self.spin.pause(now, send) {
+            Pause::Poll => self.poller.poll(),
+            Pause::Until(wake) => {
+                let edge = self.ledger.edge(now);
+                self.poller.wait(wake.min(edge).min(self.next_sweep))
+            }
         }
     }
 
     fn is_finished(&self, now: u64) -> bool {
-        let backlog_open = now < self.window.to + BACKLOG_GRACE;
-        let last = self.window.to - self.window.start;
-        let backlog = |connection: &Connection| {
-            connection
-                .schedule
-                .as_ref()
-                .is_some_and(|schedule| schedule.peek() < last)
-        };
-        !self.connections.iter().any(|connection| {
-            connection.state == State::Busy || (backlog_open && backlog(connection))
-        })
-    }
-
-    fn unsent(&self, connection: &Connection) -> u64 {
-        let Window { start, from, to } = self.window;
-        let count =
-            |schedule: &crate::schedule::Schedule| schedule.count_between(from - start, to - start);
-        connection.schedule.as_ref().map_or(0, count)
-    }
-
-    fn close(&mut self) {
-        let unsent: u64 = self
+        let open = self.ledger.is_open(now);
+        let backlog =
+            |connection: &Connection| self.ledger.has_backlog(connection.schedule.as_ref());
+        !self
             .connections
             .iter()
-            .map(|connection| self.unsent(connection))
-            .sum();
-        self.tally.end_second();
-        self.tally.unfinished += unsent;
-        self.tally.scheduled = match self.connections.first() {
-            Some(Connection {
-                schedule: Some(_), ..
-            }) => self.tally.sends + unsent,
-            _ => 0,
-        };
-        for connection in &mut self.connections {
-            connection.drop_socket();
-        }
-        let (from, to) = (
-            self.marks.from.unwrap_or_default(),
-            self.marks.to.unwrap_or_default(),
-        );
-        self.tally.cpu = to.0.saturating_sub(from.0);
-        self.tally.wait = to.1.saturating_sub(from.1);
+            .any(|connection| connection.state == State::Busy || (open && backlog(connection)))
     }
 
     fn unreachable(&self, reason: &str) -> Error {
         Error::Connect {
-            address: self.setup.address,
+            address: self.ledger.setup.address,
             reason: reason.to_owned(),
         }
     }

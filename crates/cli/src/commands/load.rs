@@ -1,9 +1,12 @@
 //! `leno load`: the load generator and its echo server from the command line. Called by `main`;
 //! everything that measures is in the `load` crate.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum, ValueHint};
-use load::{Arrivals, ClientTls, Outcome, Phase, Plan, Progress, Rate, Verdict, report, serve};
+use load::{
+    Arrivals, ClientTls, GrpcMode, Outcome, Phase, Plan, Progress, Protocol, Rate, Verdict, report,
+    serve,
+};
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     flag,
@@ -19,15 +22,19 @@ use std::{
     time::Duration,
 };
 
-/// Generate HTTP/1.1 load and measure the answers, or serve the answers.
+/// Generate HTTP/1.1, HTTP/2, gRPC or TCP load and measure the answers, or serve the answers.
 ///
 /// With a rate (--qps N) the loop is open: each connection has a schedule that is fixed before
 /// the run, and latency counts from the intended send, so that a stall of the target shows with
 /// everything it held up. With --qps max the loop is closed: each connection sends as soon as it
-/// has its answer.
+/// has its answer. Over HTTP/2 and gRPC the same holds for each stream (--streams) of each
+/// connection. TCP sends the body and wants it back; that is one request.
 ///
-///   leno load serve --port 8080
+///   leno load serve --port 8080 --tcp 127.0.0.1:9090
 ///   leno load http://127.0.0.1:8080/ -c 16 --qps 1000 -t 10s --warm-up 1s --size 1024
+///   leno load http://127.0.0.1:8080/ --protocol http2 -c 10 --streams 10 --qps max --size 1024
+///   leno load http://127.0.0.1:8080 --protocol grpc --grpc-mode stream --body-size 100
+///   leno load 127.0.0.1:9090 --protocol tcp --body-size 1024 --qps max
 ///   leno load https://server:8443/ --cacert ca.pem --cert me.pem --key me.key --json run.json
 ///
 /// The verdict is `valid`, `saturated` (the target took less than 99 % of the asked rate: a
@@ -44,7 +51,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// What to ask for: http://HOST[:PORT]/PATH or https://…
+    /// What to ask for: http://HOST[:PORT]/PATH or https://…; HOST:PORT with --protocol tcp.
     #[arg(value_name = "URL", value_hint = ValueHint::Url, required = true)]
     url: Option<String>,
 
@@ -70,9 +77,21 @@ enum Command {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
 struct Shape {
-    /// Connections kept open; each carries one request at a time.
+    /// What to speak.
+    #[arg(long, value_enum, default_value_t = Spoken::Http1)]
+    protocol: Spoken,
+
+    /// Connections kept open; each, or each of its streams, carries one request at a time.
     #[arg(short, long, value_name = "N", default_value_t = 4)]
     connections: u32,
+
+    /// Streams used on each connection of http2 or grpc at the same time.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    streams: u32,
+
+    /// What a request of grpc is.
+    #[arg(long, value_enum, default_value_t = Mode::Unary)]
+    grpc_mode: Mode,
 
     /// Requests per second over all connections, or `max` for as many as the target takes.
     #[arg(long, short = 'q', value_name = "N|max", default_value = "8",
@@ -99,7 +118,8 @@ struct Shape {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
 
-    /// From send to end of answer; then the request has failed and the connection is replaced.
+    /// From send to end of answer; then the request has failed, and its connection is replaced
+    /// or its stream reset.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration)]
     timeout: Duration,
 
@@ -112,11 +132,11 @@ struct Shape {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Request")]
 struct Request {
-    /// Bytes to ask the echo server for: adds size=N to the query.
+    /// Bytes to ask the echo server for over http1 and http2: adds size=N to the query.
     #[arg(long, value_name = "BYTES")]
     size: Option<usize>,
 
-    /// HTTP method; default GET, or POST with a body.
+    /// HTTP method; default GET, or POST with a body. Always POST for grpc.
     #[arg(long, short = 'X', value_name = "NAME")]
     method: Option<String>,
 
@@ -124,11 +144,11 @@ struct Request {
     #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<(String, String)>,
 
-    /// Body: text, or @FILE.
+    /// Body, or message of grpc and tcp: text, or @FILE.
     #[arg(long, value_name = "TEXT|@FILE", conflicts_with = "body_size")]
     body: Option<String>,
 
-    /// Body of this many bytes.
+    /// Body or message of this many bytes.
     #[arg(long, value_name = "BYTES")]
     body_size: Option<usize>,
 
@@ -137,7 +157,7 @@ struct Request {
     connect_to: Option<SocketAddr>,
 }
 
-/// TLS, for https URLs.
+/// TLS, for https URLs of http1.
 #[derive(clap::Args)]
 #[command(next_help_heading = "TLS")]
 struct Tls {
@@ -188,11 +208,14 @@ struct Output {
     progress: When,
 }
 
-/// Serve HTTP/1.1 answers: fortio's /echo parameters, on every path.
+/// Serve HTTP/1.1, HTTP/2 and gRPC answers on one port, and a TCP echo on another.
 ///
+/// The first bytes of a connection tell HTTP/1.1 from HTTP/2 (in plaintext, with prior
+/// knowledge). Fortio's /echo parameters hold on every path of both:
 /// ?size=BYTES, ?status=CODE and ?delay=TIME say what to answer, each also with percentages
 /// (status=500:1,503:0.5  delay=10ms:50,100ms:10); without a size, the request's body comes
-/// back. Prints one JSON line when it listens; ends on SIGTERM or SIGINT.
+/// back. The gRPC service is leno.load.Echo: Unary and Stream send their messages back. Prints
+/// one JSON line when it listens; ends on SIGTERM or SIGINT.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 struct Serve {
@@ -203,6 +226,10 @@ struct Serve {
     /// Port to listen on; 0 takes a free one.
     #[arg(long, short, value_name = "PORT", default_value_t = 8080)]
     port: u16,
+
+    /// Address for a TCP echo besides; port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT")]
+    tcp: Option<SocketAddr>,
 
     /// Threads that serve.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -216,6 +243,26 @@ struct Serve {
     /// name ends in .json, else an HdrHistogram log.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     delay_log: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Spoken {
+    /// HTTP/1.1, plain or over TLS.
+    Http1,
+    /// HTTP/2 in plaintext, with prior knowledge.
+    Http2,
+    /// gRPC over such: leno.load.Echo, unless the URL has a path.
+    Grpc,
+    /// The body, which must come back as it was sent.
+    Tcp,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// One call for each message.
+    Unary,
+    /// One call for each stream of each connection, message after message.
+    Stream,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -271,10 +318,23 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         output,
         ..
     } = args;
+    let protocol = match (shape.protocol, shape.grpc_mode) {
+        (Spoken::Http1, _) => Protocol::Http1,
+        (Spoken::Http2, _) => Protocol::Http2,
+        (Spoken::Grpc, Mode::Unary) => Protocol::Grpc(GrpcMode::Unary),
+        (Spoken::Grpc, Mode::Stream) => Protocol::Grpc(GrpcMode::Stream),
+        (Spoken::Tcp, _) => Protocol::Tcp,
+    };
+    if request.size.is_some() && matches!(protocol, Protocol::Grpc(_) | Protocol::Tcp) {
+        let name = protocol.name();
+        bail!("--size is of http1 and http2; {name} gets back what it sends: use --body-size");
+    }
     let body = body(request)?;
     let method = if body.is_empty() { "GET" } else { "POST" };
     Ok(Plan {
+        protocol,
         connections: shape.connections,
+        streams: shape.streams,
         rate: shape.qps,
         arrivals: match shape.arrivals {
             Spread::Staggered => Arrivals::Staggered,
@@ -380,6 +440,7 @@ fn write_results(outcome: &Outcome, output: &Output) -> anyhow::Result<()> {
 
 fn serve(args: Serve) -> anyhow::Result<()> {
     let options = serve::Options {
+        tcp: args.tcp,
         threads: args.threads,
         cpus: args.cpus,
         delay_log: args.delay_log,
@@ -388,7 +449,9 @@ fn serve(args: Serve) -> anyhow::Result<()> {
     let end = end_of_service().context("cannot listen for signals")?;
     let server = serve::start(&options)?;
     let (pid, address) = (std::process::id(), server.address());
-    println!(r#"{{"event":"ready","pid":{pid},"address":"{address}"}}"#);
+    let tcp = server.tcp_address();
+    let tcp = tcp.map_or_else(String::new, |tcp| format!(r#","tcp":"{tcp}""#));
+    println!(r#"{{"event":"ready","pid":{pid},"address":"{address}"{tcp}}}"#);
     io::stdout().flush()?;
     // Any outcome means that a signal has come.
     let _ = (&end).read(&mut [0]);
@@ -489,6 +552,26 @@ mod tests {
         check(&["http://a/", "-t", "10"], "with its unit");
         check(&["http://a/", "-H", "x"], "Name: value");
         check(&["http://a/", "--cert", "x"], "--key");
+    }
+
+    #[test]
+    fn a_protocol_makes_the_plan_its_own() {
+        let check = |words: &[&str], expected| {
+            let plan = plan(&parse(words).unwrap()).unwrap();
+            assert_eq!((plan.protocol, plan.streams), expected, "{words:?}");
+        };
+        check(&["http://a/"], (Protocol::Http1, 1));
+        let words = ["http://a/", "--protocol", "http2", "--streams", "10"];
+        check(&words, (Protocol::Http2, 10));
+        let words = ["http://a/", "--protocol", "grpc"];
+        check(&words, (Protocol::Grpc(GrpcMode::Unary), 1));
+        let words = ["http://a/", "--protocol", "grpc", "--grpc-mode", "stream"];
+        check(&words, (Protocol::Grpc(GrpcMode::Stream), 1));
+        let words = ["a:1", "--protocol", "tcp", "--body-size", "8"];
+        check(&words, (Protocol::Tcp, 1));
+        let words = ["a:1", "--protocol", "tcp", "--size", "8"];
+        let error = plan(&parse(&words).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("use --body-size"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! are at most 1 % wide, so that percentiles interpolated from them agree with ours.
 
 use super::percentile;
-use crate::{Arrivals, Failure, Outcome, Rate, Verdict, serve::Served};
+use crate::{Arrivals, Failure, Outcome, Protocol, Rate, Verdict, serve::Served};
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -22,20 +22,19 @@ pub fn fortio(outcome: &Outcome) -> Value {
         Rate::PerSecond(rate) => rate.to_string(),
         Rate::Max => "max".to_owned(),
     };
-    let tls = plan.tls.clone().unwrap_or_default();
-    let path = |path: &Option<std::path::PathBuf>| {
-        path.as_ref()
-            .map_or_else(String::new, |path| path.display().to_string())
-    };
     let mut value = json!({
-        "RunType": "HTTP",
+        "RunType": match plan.protocol {
+            Protocol::Http1 | Protocol::Http2 => "HTTP",
+            Protocol::Grpc(_) => "GRPC",
+            Protocol::Tcp => "TCP",
+        },
         "Labels": plan.labels,
         "StartTime": start_time(outcome),
         "RequestedQPS": requested,
         "RequestedDuration": go_duration(plan.duration),
         "ActualQPS": outcome.requests as f64 / outcome.elapsed.as_secs_f64(),
         "ActualDuration": nanos(outcome.elapsed),
-        "NumThreads": plan.connections,
+        "NumThreads": plan.connections * plan.streams,
         "Version": concat!("leno ", env!("CARGO_PKG_VERSION")),
         "DurationHistogram": duration_histogram(&outcome.latency),
         "ErrorsDurationHistogram": duration_histogram(&outcome.latency_failed),
@@ -47,7 +46,20 @@ pub fn fortio(outcome: &Outcome) -> Value {
         "AccessLoggerInfo": "",
         "ID": "",
     });
-    let http = json!({
+    extend(&mut value, http(outcome));
+    extend(&mut value, json!({ "Leno": own(outcome) }));
+    value
+}
+
+/// What fortio says besides about its HTTP runner.
+fn http(outcome: &Outcome) -> Value {
+    let plan = &outcome.plan;
+    let tls = plan.tls.clone().unwrap_or_default();
+    let path = |path: &Option<std::path::PathBuf>| {
+        path.as_ref()
+            .map_or_else(String::new, |path| path.display().to_string())
+    };
+    json!({
         "RetCodes": return_codes(outcome),
         "IPCountMap": { outcome.address.ip().to_string(): plan.connections },
         "Insecure": tls.insecure,
@@ -61,7 +73,7 @@ pub fn fortio(outcome: &Outcome) -> Value {
         "Compression": false,
         "DisableFastClient": false,
         "HTTP10": false,
-        "H2": false,
+        "H2": plan.protocol.has_streams(),
         "DisableKeepAlive": false,
         "AllowHalfClose": false,
         "FollowRedirects": false,
@@ -83,10 +95,7 @@ pub fn fortio(outcome: &Outcome) -> Value {
         "SocketCount": u64::from(plan.connections) + outcome.reconnects,
         "ConnectionStats": null,
         "AbortOn": 0,
-    });
-    extend(&mut value, http);
-    extend(&mut value, json!({ "Leno": own(outcome) }));
-    value
+    })
 }
 
 /// A histogram of nanoseconds as fortio writes one, in seconds. Percentiles without enough
@@ -158,6 +167,7 @@ fn buckets(histogram: &Histogram<u64>) -> Vec<Value> {
 }
 
 fn own(outcome: &Outcome) -> Value {
+    let plan = &outcome.plan;
     let reason = match &outcome.verdict {
         Verdict::Void { reason } => reason.as_str(),
         Verdict::Valid | Verdict::Saturated => "",
@@ -168,11 +178,17 @@ fn own(outcome: &Outcome) -> Value {
         Verdict::Void { .. } => "void",
     };
     json!({
+        "Protocol": plan.protocol.name(),
+        "GrpcMode": match plan.protocol {
+            Protocol::Grpc(mode) => Some(mode.name()),
+            Protocol::Http1 | Protocol::Http2 | Protocol::Tcp => None,
+        },
+        "Streams": plan.streams,
         "Verdict": verdict,
         "Reason": reason,
         "AskedRate": outcome.asked_rate,
         "AchievedRate": outcome.achieved_rate,
-        "WarmUp": go_duration(outcome.plan.warm_up),
+        "WarmUp": go_duration(plan.warm_up),
         "Scheduled": outcome.scheduled,
         "LateSends": outcome.late_sends,
         "WorstLateness": outcome.worst_lateness.as_secs_f64(),
@@ -196,7 +212,7 @@ fn return_codes(outcome: &Outcome) -> Map<String, Value> {
     let answered = outcome
         .statuses
         .iter()
-        .map(|(status, count)| (status.to_string(), *count));
+        .map(|(status, count)| (status_name(outcome.plan.protocol, *status), *count));
     let mut codes: Map<String, Value> = answered
         .map(|(status, count)| (status, count.into()))
         .collect();
@@ -245,6 +261,15 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
+/// How an answer is called in a table: by its HTTP status, or as OK where the protocol has a word
+/// of its own for what went well.
+pub(super) fn status_name(protocol: Protocol, status: u16) -> String {
+    match (protocol, status) {
+        (Protocol::Grpc(_) | Protocol::Tcp, 200) => "OK".to_owned(),
+        _ => status.to_string(),
+    }
+}
+
 /// How a failure is called in a table.
 pub(super) fn failure_name(failure: Failure) -> &'static str {
     match failure {
@@ -252,7 +277,10 @@ pub(super) fn failure_name(failure: Failure) -> &'static str {
         Failure::Tls => "TLS failed",
         Failure::Timeout => "timed out",
         Failure::Closed => "closed too early",
-        Failure::Malformed => "answer is not HTTP/1",
+        Failure::Malformed => "answer breaks the protocol",
+        Failure::Reset => "stream reset",
+        Failure::GrpcStatus => "gRPC status not OK",
+        Failure::WrongEcho => "not what was sent",
     }
 }
 

@@ -1,7 +1,10 @@
 //! The report that people read at the end of a run.
 
-use super::{fortio::failure_name, percentile};
-use crate::{Outcome, Verdict, serve::Served};
+use super::{
+    fortio::{failure_name, status_name},
+    percentile,
+};
+use crate::{Outcome, Plan, Protocol, Verdict, serve::Served};
 use hdrhistogram::Histogram;
 use std::fmt::{self, Write};
 
@@ -29,11 +32,16 @@ pub fn delay(served: &Served) -> String {
 
 fn write(text: &mut String, outcome: &Outcome) -> fmt::Result {
     let plan = &outcome.plan;
-    writeln!(text, "{} {} ({})", plan.method, plan.url, outcome.address)?;
+    let what = match plan.protocol {
+        Protocol::Http1 | Protocol::Http2 => format!("{} ", plan.method),
+        Protocol::Grpc(_) | Protocol::Tcp => String::new(),
+    };
+    writeln!(text, "{what}{} ({})", plan.url, outcome.address)?;
     writeln!(
         text,
-        "  {} connections, {} s measured after {} s warm-up",
-        plan.connections,
+        "  {}, {}, {} s measured after {} s warm-up",
+        protocol_name(plan.protocol),
+        concurrency(plan),
         (outcome.window.as_secs_f64() * 1e3).round() / 1e3,
         plan.warm_up.as_secs_f64(),
     )?;
@@ -54,7 +62,9 @@ fn write(text: &mut String, outcome: &Outcome) -> fmt::Result {
     latency(text, outcome)?;
     writeln!(
         text,
-        "  generator  {:.1} % of a CPU on its busiest thread, {} late sends (worst {})",
+        "  generator  {:.3} s of CPU, {:.1} % of one on its busiest thread, \
+         {} late sends (worst {})",
+        outcome.generator.cpu.as_secs_f64(),
         100.0 * outcome.generator.busiest,
         outcome.late_sends,
         time(crate::clock::duration(outcome.worst_lateness)),
@@ -67,9 +77,26 @@ fn write(text: &mut String, outcome: &Outcome) -> fmt::Result {
     writeln!(text, "  verdict    {}{meaning}", outcome.verdict)
 }
 
+fn protocol_name(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Grpc(mode) => format!("grpc {}", mode.name()),
+        Protocol::Http1 | Protocol::Http2 | Protocol::Tcp => protocol.name().to_owned(),
+    }
+}
+
+fn concurrency(plan: &Plan) -> String {
+    let connections = plan.connections;
+    if plan.protocol.has_streams() {
+        format!("{connections} connections × {} streams", plan.streams)
+    } else {
+        format!("{connections} connections")
+    }
+}
+
 fn answers(text: &mut String, outcome: &Outcome) -> fmt::Result {
     write!(text, "  requests   {}", outcome.requests)?;
     for (status, count) in &outcome.statuses {
+        let status = status_name(outcome.plan.protocol, *status);
         write!(text, ", {count} × {status}")?;
     }
     for (failure, count) in &outcome.failures {

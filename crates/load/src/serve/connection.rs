@@ -3,6 +3,8 @@
 
 use super::{
     echo::Ask,
+    http2::PREFACE,
+    payload::Payload,
     request::{Reader, Refusal, Request, Step},
 };
 use crate::{clock, schedule::Random};
@@ -32,6 +34,8 @@ pub(crate) struct Connection {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// Nothing, or not enough, has come to tell HTTP/1 from HTTP/2.
+    Telling,
     Reading,
     /// The answer is ready, its time has not come.
     Waiting,
@@ -41,7 +45,7 @@ enum State {
 /// What all connections of a thread use in turn.
 pub(crate) struct Scratch {
     pub(crate) input: Vec<u8>,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) payload: Payload,
     pub(crate) random: Random,
 }
 
@@ -54,6 +58,8 @@ pub(crate) enum Next {
     At(u64),
     /// An answer has been written; its delay in nanoseconds. Call `resume` again.
     Answered(u64),
+    /// The connection is one of HTTP/2: this was read from it.
+    Http2(Vec<u8>),
     Close,
 }
 
@@ -67,10 +73,15 @@ impl Connection {
             leftover: Vec::new(),
             output: Vec::new(),
             written: 0,
-            state: State::Reading,
+            state: State::Telling,
             read_at: 0,
             close: false,
         }
+    }
+
+    /// For another thread to go on with.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
     }
 
     /// The kernel has news.
@@ -89,7 +100,7 @@ impl Connection {
     /// Goes on as far as it can.
     pub(crate) fn resume(&mut self, scratch: &mut Scratch) -> Next {
         match self.state {
-            State::Reading => self.read(scratch),
+            State::Telling | State::Reading => self.read(scratch),
             State::Waiting => Next::Event,
             State::Writing => self.write(),
         }
@@ -97,7 +108,7 @@ impl Connection {
 
     fn read(&mut self, scratch: &mut Scratch) -> Next {
         loop {
-            if !self.leftover.is_empty() {
+            if self.state == State::Reading && !self.leftover.is_empty() {
                 let bytes = std::mem::take(&mut self.leftover);
                 if let Some(next) = self.take(&bytes, scratch) {
                     return next;
@@ -125,6 +136,18 @@ impl Connection {
 
     /// Feeds bytes to the reader; none if more are needed.
     fn take(&mut self, mut bytes: &[u8], scratch: &mut Scratch) -> Option<Next> {
+        if self.state == State::Telling {
+            match tell(&mut self.leftover, bytes) {
+                Told::Http1 if self.leftover.is_empty() => self.state = State::Reading,
+                Told::Http1 => {
+                    self.state = State::Reading;
+                    let first = std::mem::take(&mut self.leftover);
+                    return self.take(&first, scratch);
+                }
+                Told::Http2(read) => return Some(Next::Http2(read)),
+                Told::TooLittle => return None,
+            }
+        }
         while !bytes.is_empty() {
             match self.reader.feed(bytes) {
                 Ok((used, Step::Whole)) => {
@@ -169,7 +192,7 @@ impl Connection {
         self.close = request.close || ask.close;
         let body = match ask.size {
             None => request.body.as_slice(),
-            Some(size) => payload(&mut scratch.payload, size),
+            Some(size) => scratch.payload.first(size),
         };
         compose(output, ask.status, body, request, self.close);
         if ask.delay.is_zero() {
@@ -217,13 +240,29 @@ impl Connection {
     }
 }
 
-fn payload(store: &mut Vec<u8>, size: usize) -> &[u8] {
-    while store.len() < size {
-        // Readable, and not so regular that a compressing hop would shrink it to nothing.
-        let mixed = store.len().wrapping_mul(2_654_435_761) >> 7;
-        store.push(b'a' + (mixed % 26) as u8);
+/// What the first bytes of a connection say.
+enum Told {
+    Http1,
+    Http2(Vec<u8>),
+    TooLittle,
+}
+
+/// Looks at the bytes that have come, which follow those in `before`. What must wait for more, or
+/// was waiting, is left there.
+fn tell(before: &mut Vec<u8>, bytes: &[u8]) -> Told {
+    let known = before.len();
+    let agree = bytes.len().min(PREFACE.len() - known);
+    if bytes[..agree] != PREFACE[known..known + agree] {
+        if known > 0 {
+            before.extend_from_slice(bytes);
+        }
+        return Told::Http1;
     }
-    &store[..size]
+    before.extend_from_slice(bytes);
+    if known + agree < PREFACE.len() {
+        return Told::TooLittle;
+    }
+    Told::Http2(std::mem::take(before))
 }
 
 fn compose(output: &mut Vec<u8>, status: u16, body: &[u8], request: &Request, close: bool) {

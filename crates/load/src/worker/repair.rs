@@ -4,20 +4,20 @@
 use super::Worker;
 use crate::{
     clock::MILLISECOND,
-    connection::{Broken, Request, State},
+    connection::{Broken, State},
     tally::Failure,
 };
 
 /// After a refused connect, doubling up to the maximum.
-const BACKOFF: u64 = 10 * MILLISECOND;
-const BACKOFF_MAX: u64 = 500 * MILLISECOND;
+pub(crate) const BACKOFF: u64 = 10 * MILLISECOND;
+pub(crate) const BACKOFF_MAX: u64 = 500 * MILLISECOND;
 
 impl Worker {
     pub(super) fn on_broken(&mut self, index: usize, broken: &Broken, now: u64) {
         match self.connections[index].state {
             State::Busy => {
                 let request = self.connections[index].request;
-                self.count_failure(broken.failure, request, now);
+                self.ledger.failed(broken.failure, &request, now);
                 self.reconnect(index, now);
             }
             State::Free => self.reconnect(index, now),
@@ -29,49 +29,22 @@ impl Worker {
 
     /// A failed connect fails the request that waited for it, and the next try waits.
     fn on_unreachable(&mut self, index: usize, failure: Failure, now: u64) {
-        let window = self.window;
         let connection = &mut self.connections[index];
         connection.backoff = (connection.backoff * 2).clamp(BACKOFF, BACKOFF_MAX);
         connection.rest(now + connection.backoff);
-        let intended = match &mut connection.schedule {
-            None => now,
-            Some(schedule) => {
-                let intended = window.start + schedule.peek();
-                if intended > now || intended >= window.to {
-                    return;
-                }
-                schedule.advance();
-                intended
-            }
-        };
-        let measured = window.contains(intended);
-        self.tally.sends += u64::from(measured);
-        let request = Request {
-            intended,
-            sent: now,
-            measured,
-            received: 0,
-        };
-        self.count_failure(failure, request, now);
-    }
-
-    fn count_failure(&mut self, failure: Failure, request: Request, now: u64) {
-        self.failures += 1;
-        if request.measured {
-            self.tally
-                .failed(failure, now - request.intended, now - request.sent);
-        }
+        let schedule = connection.schedule.as_mut();
+        self.ledger.unreachable(failure, schedule, now);
     }
 
     pub(super) fn reconnect(&mut self, index: usize, now: u64) {
-        self.tally.reconnects += u64::from(self.window.contains(now));
+        self.ledger.reconnected(now);
         if let Err(broken) = self.open(index, now) {
             self.on_unreachable(index, broken.failure, now);
         }
     }
 
     pub(super) fn open(&mut self, index: usize, now: u64) -> Result<(), Broken> {
-        let socket = self.connections[index].open(&self.setup, now)?;
+        let socket = self.connections[index].open(&self.ledger.setup, now)?;
         let watched = self.poller.add(socket, index as u64);
         watched.map_err(|errno| Broken {
             failure: Failure::Connect,
@@ -81,19 +54,21 @@ impl Worker {
 
     /// Looks for what has taken too long, and for rests that are over.
     pub(super) fn sweep(&mut self, now: u64) {
-        self.next_sweep = now + (self.setup.timeout / 20).clamp(MILLISECOND, 50 * MILLISECOND);
+        self.next_sweep =
+            now + (self.ledger.setup.timeout / 20).clamp(MILLISECOND, 50 * MILLISECOND);
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
-            let expired = |since| now.saturating_sub(since) > self.setup.timeout;
+            let expired = |since| now.saturating_sub(since) > self.ledger.setup.timeout;
             match connection.state {
                 State::Busy if expired(connection.request.sent) => {
-                    self.count_failure(Failure::Timeout, connection.request, now);
+                    let request = connection.request;
+                    self.ledger.failed(Failure::Timeout, &request, now);
                     self.reconnect(index, now);
                 }
                 State::Connecting | State::Handshaking if expired(connection.since) => {
                     self.on_unreachable(index, Failure::Connect, now);
                 }
-                State::Down if now >= connection.since && now < self.window.to => {
+                State::Down if now >= connection.since && now < self.ledger.window.to => {
                     self.reconnect(index, now);
                 }
                 _ => {}

@@ -9,6 +9,9 @@
 mod echo;
 mod faults;
 mod fortio;
+mod http2;
+mod preface;
+mod tcp;
 mod tls;
 mod truth;
 mod verdicts;
