@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
@@ -13,8 +14,9 @@ use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 use rustls_pki_types::{CertificateDer, DnsName, ServerName, UnixTime};
+use time::OffsetDateTime;
 
-use crate::certificate::{Rejection, workload_id};
+use crate::certificate::{self, Rejection, workload_id};
 use crate::credentials::Credentials;
 use crate::failure::HandshakeFailure;
 pub use crate::failure::classify;
@@ -22,10 +24,21 @@ use crate::spiffe::SpiffeId;
 pub use crate::tickets::Tickets;
 use crate::verifier::{Downstream, Upstream};
 
+/// Requests of many connections on one, between two sidecars of ours. What breaks it is `leno/2`.
+pub const ALPN_HOP: &[u8] = b"leno/1";
+/// HTTP/2 inside mesh mutual TLS.
+pub const ALPN_H2: &[u8] = b"leno-h2";
+/// A connection that is passed on unread, inside mesh mutual TLS.
+pub const ALPN_TCP: &[u8] = b"leno-tcp";
 /// HTTP/1.1 inside mesh mutual TLS.
 pub const ALPN_HTTP1: &[u8] = b"leno-http/1.1";
 /// HTTP/1.1 as other meshes name it; accepted, offered second.
 pub const ALPN_PUBLIC_HTTP1: &[u8] = b"http/1.1";
+/// HTTP/2 as other meshes name it; accepted last.
+pub const ALPN_PUBLIC_H2: &[u8] = b"h2";
+
+/// What names of the mesh's own protocols begin with: whoever offers one speaks mesh TLS.
+pub const ALPN_MESH_PREFIX: &[u8] = b"leno";
 
 /// Sessions that one client configuration remembers; rustls keeps up to eight per endpoint.
 const SESSIONS_MAX: usize = 1024;
@@ -113,12 +126,36 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
+/// `config` with other protocols. Sessions are shared with it: they prove who the peers are, not
+/// what they speak.
+#[must_use]
+pub fn with_alpn(config: &Arc<ClientConfig>, alpn: &[&[u8]]) -> Arc<ClientConfig> {
+    let mut config = ClientConfig::clone(config);
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    Arc::new(config)
+}
+
 /// The id in a chain that a finished handshake has verified. It verifies nothing by itself.
 ///
 /// # Errors
 /// [`Rejection`]; not expected after a handshake with these configurations.
 pub fn peer_id(chain: &[CertificateDer<'_>]) -> Result<SpiffeId, Rejection> {
     workload_id(chain.first().ok_or(Rejection::NoCertificate)?)
+}
+
+/// How long both the peer's leaf and our own are valid from `now`; zero when one is not. A
+/// connection must not outlive that.
+///
+/// # Errors
+/// [`Rejection`]; not expected after a handshake with these configurations.
+pub fn lifetime(
+    chain: &[CertificateDer<'_>],
+    credentials: &Credentials,
+    now: SystemTime,
+) -> Result<Duration, Rejection> {
+    let leaf = chain.first().ok_or(Rejection::NoCertificate)?;
+    let not_after = *certificate::validity(leaf)?.end().min(&credentials.not_after());
+    Ok(Duration::try_from(not_after - OffsetDateTime::from(now)).unwrap_or_default())
 }
 
 /// Verifies a chain again, as a full handshake would. To be called after a *resumed* handshake,

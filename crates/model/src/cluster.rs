@@ -13,8 +13,39 @@ pub struct Cluster {
     pub name: String,
     /// How an endpoint is chosen.
     pub balance: Balance,
+    /// What its endpoints speak.
+    pub protocol: Protocol,
+    /// Written at the start of each opaque connection, so that endpoints learn who called.
+    /// Invariant: `None` unless `protocol` is `Auto` or `Tcp`.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// May be empty: then requests are answered 503.
     pub endpoints: Vec<Endpoint>,
+}
+
+/// What the endpoints of a cluster speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Protocol {
+    /// As it came: HTTP/2 requests go on as HTTP/2, others as HTTP/1.1; what is not HTTP, unread.
+    #[default]
+    Auto,
+    /// HTTP/1.1, whatever the request came in.
+    Http1,
+    /// HTTP/2, whatever the request came in; without TLS by prior knowledge (RFC 9113, section
+    /// 3.3).
+    Http2,
+    /// Connections are passed on unread.
+    Tcp,
+}
+
+/// Version of the header that says whose connection this is (the PROXY protocol of `HAProxy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ProxyProtocol {
+    /// One line of text.
+    V1,
+    /// Binary.
+    V2,
 }
 
 /// How one of several endpoints is chosen.
@@ -36,7 +67,7 @@ pub struct Endpoint {
     pub address: SocketAddr,
     /// What is spoken on the connection.
     pub transport: Transport,
-    /// SPIFFE ids that may answer. Invariant: not empty with `Mtls`, empty with `Plaintext`.
+    /// SPIFFE ids that may answer. Invariant: empty with `Plaintext` and only then.
     pub identities: Vec<String>,
 }
 
@@ -49,4 +80,19 @@ pub enum Transport {
     Plaintext,
     /// Mesh TLS, both sides verified.
     Mtls,
+    /// Mesh TLS to another of our sidecars: requests share few connections. Opaque connections
+    /// have their own, as with `Mtls`.
+    Leno,
+}
+
+impl Transport {
+    /// The word used in configuration.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Mtls => "mtls",
+            Self::Leno => "leno",
+        }
+    }
 }

@@ -26,12 +26,21 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Where requests are logged; `None` is off.
     pub access_log: Option<AccessLog>,
+    /// Ports on which a server may speak first, or which never carry HTTP: listeners and endpoints
+    /// there are not waited for.
+    pub opaque_ports: Vec<u16>,
     /// Sizes and times a peer may not exceed.
     pub limits: Limits,
     /// Sockets that accept connections.
     pub listeners: Vec<Listener>,
     /// Groups of endpoints that requests are sent to.
     pub clusters: Vec<Cluster>,
+}
+
+impl Config {
+    /// Mail, databases and caches: the greeting comes from the server (SMTP, `MySQL`), or a client
+    /// that waits for a pooled answer must not be read as silence (the others).
+    pub const OPAQUE_PORTS: [u16; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
 }
 
 /// Names of the workload, as they appear in labels of metrics.

@@ -8,8 +8,8 @@ mod limits;
 mod listener;
 mod route;
 
-pub use cluster::{Balance, Cluster, Endpoint, Transport};
+pub use cluster::{Balance, Cluster, Endpoint, Protocol, ProxyProtocol, Transport};
 pub use config::{AccessLog, Config, IdentityFiles, LogFormat, Workload};
 pub use limits::Limits;
-pub use listener::{Direction, Listener, TlsMode};
+pub use listener::{Direction, Listener, ListenerProtocol, TlsMode};
 pub use route::{Filter, HostMatch, Route};

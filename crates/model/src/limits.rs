@@ -38,6 +38,26 @@ pub struct Limits {
     pub pool_idle_timeout: Duration,
     /// Most unused upstream connections kept per endpoint and worker; 0 keeps none.
     pub pool_connections: usize,
+    /// Most HTTP/2 requests at once on one downstream connection.
+    pub streams: usize,
+    /// Requests in flight on a mesh connection before another is opened.
+    pub streams_per_connection: usize,
+    /// New downstream connections per second and worker; 0: no limit.
+    pub connection_rate: usize,
+    /// Bytes of bodies that a worker may hold for slow receivers.
+    pub buffer_bytes: usize,
+    /// Nothing read for so long: an HTTP/2 connection is asked with a PING; zero: never.
+    #[serde(serialize_with = "duration")]
+    pub keepalive_interval: Duration,
+    /// How long the answer to that PING may take.
+    #[serde(serialize_with = "duration")]
+    pub keepalive_timeout: Duration,
+    /// How long an opaque connection may stand still; zero: for ever.
+    #[serde(serialize_with = "duration")]
+    pub tcp_idle_timeout: Duration,
+    /// How long an opaque connection may stand still after one side ended; zero: for ever.
+    #[serde(serialize_with = "duration")]
+    pub half_close_timeout: Duration,
 }
 
 impl Limits {
@@ -69,6 +89,30 @@ impl Limits {
     pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
     /// 1,024: a burst of that many requests finds its connections again; each costs a few KiB.
     pub const POOL_CONNECTIONS: usize = 1024;
+    /// 250: more than a browser or a gRPC channel opens before it takes another connection, and
+    /// little enough state for one connection.
+    pub const STREAMS: usize = 250;
+    /// 16: enough that requests share system calls and TLS records; more would all wait behind one
+    /// lost packet, and for one worker of the other side.
+    pub const STREAMS_PER_CONNECTION: usize = 16;
+    /// None: a burst of clients after a restart is the rule, and `connections` bounds what they
+    /// hold.
+    pub const CONNECTION_RATE: usize = 0;
+    /// 32 MiB: 512 streams with a full window of 64 KiB each; past that slow receivers hold back
+    /// their senders.
+    pub const BUFFER_BYTES: usize = 32 * 1024 * 1024;
+    /// 60 s: well under the minutes after which firewalls and NAT forget a silent connection, and
+    /// one small frame a minute costs nothing.
+    pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
+    /// 20 s: six retransmissions of a lost packet, so that a congested path is not taken for a dead
+    /// one.
+    pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+    /// 1 h: pools of database clients rest for minutes and notice a lost connection only when it
+    /// hurts; a dead peer is found by the kernel's probes long before.
+    pub const TCP_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+    /// 300 s: a peer that ended may be waiting for an answer that takes minutes to make; it may as
+    /// well be gone, since a closed socket looks the same.
+    pub const HALF_CLOSE_TIMEOUT: Duration = Duration::from_secs(300);
 }
 
 impl Default for Limits {
@@ -85,6 +129,14 @@ impl Default for Limits {
             drain_timeout: Self::DRAIN_TIMEOUT,
             pool_idle_timeout: Self::POOL_IDLE_TIMEOUT,
             pool_connections: Self::POOL_CONNECTIONS,
+            streams: Self::STREAMS,
+            streams_per_connection: Self::STREAMS_PER_CONNECTION,
+            connection_rate: Self::CONNECTION_RATE,
+            buffer_bytes: Self::BUFFER_BYTES,
+            keepalive_interval: Self::KEEPALIVE_INTERVAL,
+            keepalive_timeout: Self::KEEPALIVE_TIMEOUT,
+            tcp_idle_timeout: Self::TCP_IDLE_TIMEOUT,
+            half_close_timeout: Self::HALF_CLOSE_TIMEOUT,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Read by the proxy's listeners and connections. Must never say how bytes are read.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -19,12 +20,44 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Whether mesh TLS is expected. Invariant: `Disabled` on outbound listeners.
     pub tls: TlsMode,
+    /// What is spoken on its connections, under mesh TLS if there is any.
+    pub protocol: ListenerProtocol,
+    /// How long a silent peer is waited for before the destination is dialled, which may be the
+    /// one that speaks first. Only with `ListenerProtocol::Auto`.
+    #[serde(serialize_with = "crate::limits::duration")]
+    pub detect_timeout: Duration,
+    /// HTTP upgrades that are passed on; others are ignored, as RFC 9110, section 7.8 has it.
+    /// Invariant: lower-case tokens, or `*` alone, which stands for all.
+    pub upgrades: Vec<String>,
+    /// Whether CONNECT (RFC 9110, section 9.3.6) is taken.
+    pub connect: bool,
+    /// Every connection must begin with a PROXY header; its source becomes the peer's address.
+    pub proxy_protocol: bool,
     /// Adds `x-request-id` to requests that have none.
     pub request_id: bool,
     /// Appends the peer's address to `x-forwarded-for`.
     pub forwarded_for: bool,
     /// Tried in order of specificity: exact host, longest suffix, any; then longest prefix.
     pub routes: Vec<Route>,
+}
+
+impl Listener {
+    /// 50 ms: clients that speak first do so within a round trip of the accept, so that they are
+    /// rarely mistaken for silent ones; half of what a person would notice for those that wait.
+    pub const DETECT_TIMEOUT: Duration = Duration::from_millis(50);
+}
+
+/// What is spoken on a listener's connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ListenerProtocol {
+    /// The first bytes decide, or the destination if it speaks first.
+    #[default]
+    Auto,
+    /// HTTP; anything else is refused.
+    Http,
+    /// Anything: connections are passed on unread.
+    Tcp,
 }
 
 /// Seen from the workload: calls it receives, or calls it makes.

@@ -31,6 +31,7 @@ const KEYS: &[&str] = &[
     "admin",
     "metrics",
     "accessLog",
+    "opaquePorts",
     "limits",
     "listeners",
     "clusters",
@@ -114,6 +115,9 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
         admin: sections::surface(&fields, "admin", sections::ADMIN, &mut taken)?,
         metrics: sections::surface(&fields, "metrics", sections::METRICS, &mut taken)?,
         access_log: fields.map("accessLog", |node| sections::access_log(node, origin))?,
+        opaque_ports: fields
+            .map("opaquePorts", sections::ports)?
+            .unwrap_or_else(|| Config::OPAQUE_PORTS.to_vec()),
         limits: fields.map("limits", sections::limits)?.unwrap_or_default(),
         identity,
         listeners,

@@ -1,43 +1,121 @@
 //! The life of a downstream connection: what it speaks, who is at the other end, requests until it
 //! ends. Spawned by `worker` for every accepted connection.
 
+use crate::body::Source;
 use crate::buffer::Inbox;
+use crate::forward::Peer;
 use crate::http1;
+use crate::http2;
 use crate::request;
 use crate::stream::Stream;
-use crate::telemetry::metrics::Slot;
+use crate::tcp::detect::Heard;
+use crate::tcp::{self, Opaque, detect};
+use crate::telemetry::metrics::{Protocol, Side, Slot};
 use crate::tls::handshake;
 use crate::worker::{Accepted, Open, Worker};
 use identity::SpiffeId;
-use model::{Direction, TlsMode};
+use identity::tls::{ALPN_H2, ALPN_HOP, ALPN_PUBLIC_H2, ALPN_TCP};
+use model::Direction;
 use rt::Tcp;
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::sniff::{Sniffed, sniff};
+use wire::h2::Dialect;
+use wire::http1::Body;
 
 /// Requests that a connection may make before others have a turn: those that we answer ourselves,
 /// pipelined, never have to wait.
 const REQUESTS_MAX: u32 = 64;
 
-/// One downstream connection.
-pub(crate) struct Downstream {
+/// Who is at the other end of a downstream connection: the same for all of its requests.
+pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
-    pub(crate) stream: Stream,
-    pub(crate) inbox: Inbox,
     pub(crate) peer: SocketAddr,
     /// Proven by mutual TLS; a plaintext peer has none.
     pub(crate) id: Option<SpiffeId>,
+    /// When one of the certificates of mesh TLS ends, in ms of the reactor's clock.
+    pub(crate) expires_ms: u64,
     pub(crate) listener: Arc<str>,
     pub(crate) place: usize,
-    /// The counters of the last request, and for which view and cluster they are.
-    pub(crate) slot: Option<(u64, Option<usize>, Arc<Slot>)>,
+    /// The counters of the last request, and what they belong to.
+    pub(crate) slot: RefCell<Option<CachedSlot>>,
     direction: Direction,
     _open: Open,
 }
 
-impl Downstream {
-    fn open(worker: Rc<Worker>, accepted: Accepted) -> std::io::Result<Self> {
+/// Counters, and for which view, cluster and protocol they are.
+pub(crate) struct CachedSlot {
+    pub(crate) generation: u64,
+    pub(crate) cluster: Option<usize>,
+    pub(crate) protocol: Protocol,
+    pub(crate) slot: Arc<Slot>,
+}
+
+/// The downstream side of a request.
+pub(crate) struct Downstream<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) link: Link<'a>,
+}
+
+/// What a request came over.
+pub(crate) enum Link<'a> {
+    Http1(&'a mut http1::Link),
+    Http2(&'a mut http2::Link),
+}
+
+impl Downstream<'_> {
+    /// The request's head, at the beginning.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.link {
+            Link::Http1(link) => link.inbox.bytes(),
+            Link::Http2(link) => &link.text,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Peer<'_> {
+        match &self.link {
+            Link::Http1(link) => Peer::Http1(&link.stream),
+            Link::Http2(link) => Peer::Http2(&link.stream),
+        }
+    }
+
+    /// Both directions at once: what of the request's body is still to come, and where its answer
+    /// goes to.
+    pub(crate) fn split<'a>(
+        &'a mut self,
+        body: &'a mut Body,
+        payload: &'a mut u64,
+    ) -> (Source<'a>, Peer<'a>) {
+        match &mut self.link {
+            Link::Http1(link) => {
+                let http1::Link { stream, inbox } = &mut **link;
+                let stream = &*stream;
+                let source = Source::Http1 {
+                    stream,
+                    inbox,
+                    body,
+                };
+                (source, Peer::Http1(stream))
+            }
+            Link::Http2(link) => {
+                let stream = &link.stream;
+                (Source::Http2 { stream, payload }, Peer::Http2(stream))
+            }
+        }
+    }
+
+    /// The head and the first `body` bytes behind it are done with.
+    pub(crate) fn consume(&mut self, head: usize, body: usize) {
+        match &mut self.link {
+            Link::Http1(link) => link.inbox.consume(head + body),
+            Link::Http2(link) => link.stream.take(body),
+        }
+    }
+}
+
+impl Client {
+    fn open(worker: Rc<Worker>, accepted: Accepted) -> std::io::Result<(Self, http1::Link)> {
         let Accepted {
             fd,
             peer,
@@ -50,109 +128,138 @@ impl Downstream {
         let stream = Stream::plain(tcp, &worker.buffers);
         let inbox = Inbox::new(&worker.buffers);
         worker.recorder.connections().opened(direction);
-        Ok(Self {
+        let client = Self {
             worker,
-            stream,
-            inbox,
             peer,
             id: None,
+            expires_ms: u64::MAX,
             listener,
             place,
-            slot: None,
+            slot: RefCell::new(None),
             direction,
             _open,
-        })
+        };
+        Ok((client, http1::Link { stream, inbox }))
     }
 }
 
-impl Drop for Downstream {
+impl Drop for Client {
     fn drop(&mut self) {
         self.worker.recorder.connections().closed(self.direction);
     }
 }
 
-/// Serves a connection until it ends.
-pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
-    let Ok(mut down) = Downstream::open(worker, accepted) else {
-        return;
-    };
-    let view = down.worker.view();
-    let listener = view.snapshot.listener(down.place, &down.listener);
-    let tls = listener.map_or(TlsMode::Disabled, |listener| listener.tls);
-    drop(view);
-    if tls != TlsMode::Disabled && !secure(&mut down, tls).await {
-        return;
-    }
+/// What a connection turns out to speak.
+enum Spoken {
+    Http1,
+    Http2(Dialect),
+    /// Something to be passed on unread.
+    Opaque(Box<Opaque>),
+    /// Nothing that we would serve.
+    Nothing,
+}
+
+/// Serves a connection until it ends; `None` if it has ended already.
+pub(crate) fn serve(
+    worker: Rc<Worker>,
+    accepted: Accepted,
+) -> Option<impl Future<Output = ()> + 'static> {
+    let (mut client, mut link) = Client::open(worker, accepted).ok()?;
+    // Boxed is what is rare: the task of an idle connection of HTTP/1 is to stay small.
+    Some(async move {
+        match find_out(&mut client, &mut link).await {
+            Spoken::Nothing => {}
+            Spoken::Opaque(opaque) => Box::pin(tcp::serve(&client, link, *opaque)).await,
+            Spoken::Http1 => serve_http1(&client, &mut link).await,
+            Spoken::Http2(dialect) => {
+                let http1::Link { stream, inbox } = link;
+                Box::pin(http2::serve::run(client, stream, inbox, dialect)).await;
+            }
+        }
+    })
+}
+
+async fn serve_http1(client: &Client, link: &mut http1::Link) {
     let mut served = 0_u32;
-    while request::serve(&mut down).await {
+    while request::serve_http1(client, link).await {
         served = served.wrapping_add(1);
         if served.is_multiple_of(REQUESTS_MAX) {
-            down.worker.reactor.yield_now().await;
+            client.worker.reactor.yield_now().await;
         }
     }
 }
 
-/// Finds out whether the peer speaks mesh TLS and shakes hands if so; `false` ends the connection.
-async fn secure(down: &mut Downstream, mode: TlsMode) -> bool {
-    loop {
-        match sniff(down.inbox.bytes()) {
-            Sniffed::NeedMore => {}
-            Sniffed::Tls => return Box::pin(shake_hands(down)).await,
-            _ if mode == TlsMode::Strict => {
-                let reason = identity::HandshakeFailure::NotTls;
-                let side = crate::telemetry::metrics::Side::Downstream;
-                down.worker
-                    .recorder
-                    .connections()
-                    .handshake_failed(side, reason);
-                return false;
+/// Finds out what the peer speaks, shaking hands if that is mesh TLS.
+async fn find_out(client: &mut Client, link: &mut http1::Link) -> Spoken {
+    let destination = match has_header(client) {
+        true => match Box::pin(tcp::proxy_header::read(client, link)).await {
+            Ok(destination) => destination,
+            Err(error) => {
+                let peer = client.peer;
+                crate::log::info(format_args!("{peer}: no PROXY header: {error}"));
+                return Spoken::Nothing;
             }
-            _ => return true,
+        },
+        false => None,
+    };
+    let mut spoken = match detect::hear(client, link).await {
+        Heard::Mesh => Box::pin(shake_hands(client, link)).await,
+        Heard::Http1 => Spoken::Http1,
+        Heard::Http2 => Spoken::Http2(Dialect::Public),
+        Heard::Opaque(opaque) => Spoken::Opaque(Box::new(opaque)),
+        Heard::Refused(reason) => {
+            let counters = client.worker.recorder.connections();
+            counters.handshake_failed(Side::Downstream, reason);
+            Spoken::Nothing
         }
-        let more = if down.inbox.is_empty() {
-            let limit = down.worker.view().snapshot.config.limits.idle_timeout;
-            down.worker.reactor.deadline_after(limit);
-            let began = http1::await_bytes(down).await;
-            // One clock for all of the first bytes, however they trickle in.
-            let limit = down.worker.view().snapshot.config.limits.header_timeout;
-            down.worker.reactor.deadline_after(limit);
-            began
-        } else {
-            http1::read_more(down).await
-        };
-        if !more {
-            return false;
-        }
+        Heard::Nothing => Spoken::Nothing,
+    };
+    if let Spoken::Opaque(opaque) = &mut spoken {
+        opaque.destination = destination;
     }
+    spoken
 }
 
-async fn shake_hands(down: &mut Downstream) -> bool {
+/// Whether the client's connection begins with a PROXY header.
+fn has_header(client: &Client) -> bool {
+    let view = client.worker.view();
+    let listener = view.snapshot.listener(client.place, &client.listener);
+    listener.is_some_and(|listener| listener.proxy_protocol)
+}
+
+async fn shake_hands(client: &mut Client, link: &mut http1::Link) -> Spoken {
     // Taken now: the connection may have been silent since before a change of certificates.
-    let view = down.worker.view();
+    let view = client.worker.view();
     let Some(identity) = &view.snapshot.identity else {
-        crate::log::debug(format_args!("{}: TLS, but there is no identity", down.peer));
-        return false;
+        let peer = client.peer;
+        crate::log::debug(format_args!("{peer}: TLS, but there is no identity"));
+        return Spoken::Nothing;
     };
-    down.worker
+    client
+        .worker
         .reactor
         .deadline_after(view.snapshot.config.limits.header_timeout);
-    let proven = handshake::accept(&mut down.stream, &mut down.inbox, &identity.server).await;
+    let proven = handshake::accept(&mut link.stream, &mut link.inbox, &identity.server).await;
     let reason = proven.as_ref().err().map(ToString::to_string);
-    match down
-        .worker
-        .prove(&view, proven, identity::tls::Side::Downstream)
-    {
-        Ok(id) => {
-            down.id = Some(id);
-            true
+    let side = identity::tls::Side::Downstream;
+    match client.worker.prove(&view, proven, side) {
+        Ok(proof) => {
+            client.expires_ms = proof.expires_ms(client.worker.reactor.now_ms());
+            client.id = Some(proof.id);
+            match &*proof.alpn {
+                ALPN_HOP => Spoken::Http2(Dialect::Hop),
+                ALPN_H2 | ALPN_PUBLIC_H2 => Spoken::Http2(Dialect::Public),
+                ALPN_TCP => Spoken::Opaque(Box::default()),
+                _ => Spoken::Http1,
+            }
         }
         Err(failure) => {
             let (reason, label) = (reason.unwrap_or_default(), failure.label());
             crate::log::info(format_args!(
                 "handshake with {}: {label} {reason}",
-                down.peer
+                client.peer
             ));
-            false
+            Spoken::Nothing
         }
     }
 }
@@ -161,7 +268,7 @@ async fn shake_hands(down: &mut Downstream) -> bool {
 mod tests {
     use super::*;
 
-    fn size_of_future<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
+    fn size_of_future<A, B, F>(_: impl FnOnce(A, B) -> Option<F>) -> usize {
         size_of::<F>()
     }
 

@@ -30,6 +30,8 @@ pub enum Flag {
     HandshakeFailed,
     /// The upstream closed before its answer was complete.
     UpstreamClosed,
+    /// The upstream gave the request back unprocessed.
+    UpstreamRefused,
     /// The upstream broke the protocol.
     UpstreamProtocol,
     /// The upstream did not answer in time.
@@ -57,6 +59,7 @@ impl Flag {
         Self::ConnectFailed,
         Self::HandshakeFailed,
         Self::UpstreamClosed,
+        Self::UpstreamRefused,
         Self::UpstreamProtocol,
         Self::UpstreamTimeout,
         Self::StreamIdle,
@@ -87,49 +90,61 @@ struct Row {
     label: &'static str,
     /// What the downstream is told, where it can still be told something.
     status: u16,
+    /// What a gRPC client is told: a code of gRPC's.
+    grpc: u8,
     /// Whether nothing of the request can have had an effect, so that another endpoint may be
     /// asked whatever the method.
     unsent: bool,
     reason: &'static str,
 }
 
-const fn row(label: &'static str, status: u16, unsent: bool, reason: &'static str) -> Row {
+/// Codes of gRPC (its `statuscodes.md`).
+mod grpc {
+    pub(super) const OK: u8 = 0;
+    pub(super) const CANCELLED: u8 = 1;
+    pub(super) const DEADLINE_EXCEEDED: u8 = 4;
+    pub(super) const PERMISSION_DENIED: u8 = 7;
+    pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
+    pub(super) const UNIMPLEMENTED: u8 = 12;
+    pub(super) const INTERNAL: u8 = 13;
+    pub(super) const UNAVAILABLE: u8 = 14;
+}
+
+const fn row(
+    label: &'static str,
+    (status, grpc): (u16, u8),
+    unsent: bool,
+    reason: &'static str,
+) -> Row {
     Row {
         label,
         status,
+        grpc,
         unsent,
         reason,
     }
 }
 
 /// THE table, in the order of [`Flag`].
-static TABLE: [Row; 16] = [
-    row("-", 200, false, ""),
-    row("DPE", 400, false, "the request breaks the protocol"),
-    row("DC", 499, false, "the downstream closed"),
-    row("DT", 408, false, "the request head did not arrive in time"),
-    row("NR", 404, false, "no route"),
-    row("RBAC", 403, false, "access denied"),
-    row("NE", 503, false, "no endpoint"),
-    row("UF", 503, true, "no endpoint could be connected to"),
-    row(
-        "UTLS",
-        503,
-        true,
-        "the mutual TLS handshake with the endpoint failed",
-    ),
-    row(
-        "UC",
-        502,
-        false,
-        "the upstream closed before its answer was complete",
-    ),
-    row("UPE", 502, false, "the upstream breaks the protocol"),
-    row("UT", 504, false, "the upstream did not answer in time"),
-    row("SI", 504, false, "the stream was idle for too long"),
-    row("FI", 503, false, "answered by a filter"),
-    row("TL", 413, false, "the request body is too large"),
-    row("IE", 500, false, "internal error"),
+#[rustfmt::skip]
+static TABLE: [Row; 17] = [
+    row("-", (200, grpc::OK), false, ""),
+    row("DPE", (400, grpc::INTERNAL), false, "the request breaks the protocol"),
+    row("DC", (499, grpc::CANCELLED), false, "the downstream closed"),
+    row("DT", (408, grpc::DEADLINE_EXCEEDED), false, "the request head did not arrive in time"),
+    row("NR", (404, grpc::UNIMPLEMENTED), false, "no route"),
+    row("RBAC", (403, grpc::PERMISSION_DENIED), false, "access denied"),
+    row("NE", (503, grpc::UNAVAILABLE), false, "no endpoint"),
+    row("UF", (503, grpc::UNAVAILABLE), true, "no endpoint could be connected to"),
+    row("UTLS", (503, grpc::UNAVAILABLE), true, "the mutual TLS handshake with the endpoint failed"),
+    row("UC", (502, grpc::UNAVAILABLE), false, "the upstream closed before its answer was complete"),
+    row("UR", (503, grpc::UNAVAILABLE), false, "the upstream gave the request back"),
+    row("UPE", (502, grpc::INTERNAL), false, "the upstream breaks the protocol"),
+    row("UT", (504, grpc::DEADLINE_EXCEEDED), false, "the upstream did not answer in time"),
+    row("SI", (504, grpc::DEADLINE_EXCEEDED), false, "the stream was idle for too long"),
+    row("FI", (503, grpc::UNAVAILABLE), false, "answered by a filter"),
+    row("TL", (413, grpc::RESOURCE_EXHAUSTED), false, "the request body is too large"),
+    row("IE", (500, grpc::INTERNAL), false, "internal error"),
 ];
 
 /// Why a request failed. Small: it crosses every level of the path.
@@ -165,6 +180,10 @@ impl Error {
         let flag = match source.kind() {
             io::ErrorKind::TimedOut if flag == Flag::UpstreamClosed => Flag::UpstreamTimeout,
             io::ErrorKind::InvalidData => Flag::UpstreamProtocol,
+            // A stream is refused once its connection stands.
+            io::ErrorKind::ConnectionRefused if flag == Flag::UpstreamClosed => {
+                Flag::UpstreamRefused
+            }
             _ => flag,
         };
         Self {
@@ -192,6 +211,11 @@ impl Error {
     /// What the downstream is told.
     pub(crate) fn status(&self) -> u16 {
         self.status
+    }
+
+    /// What a gRPC client is told.
+    pub(crate) fn grpc_status(&self) -> u8 {
+        self.flag.row().grpc
     }
 
     pub(crate) fn reason(&self) -> &'static str {

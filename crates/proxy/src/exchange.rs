@@ -8,7 +8,6 @@ use wire::http1::{Line, Method, RequestHead, ResponseHead, Version, runs};
 const SLICES: usize = 12;
 
 /// The storage of one request.
-#[derive(Default)]
 pub(crate) struct Exchange {
     pub(crate) request: RequestHead,
     pub(crate) response: ResponseHead,
@@ -18,6 +17,29 @@ pub(crate) struct Exchange {
     pub(crate) response_extra: Vec<u8>,
     /// The request no longer stands at the front of its inbox: what does is something else.
     pub(crate) gone: bool,
+    /// When the request has to be answered in full, in ms of the reactor's clock.
+    pub(crate) until_ms: u64,
+    /// The request was an extended CONNECT: 200 says what 101 does.
+    pub(crate) extended: bool,
+    /// Storage for the heads of HTTP/2, lent to the two streams.
+    pub(crate) text: Vec<u8>,
+    pub(crate) answer_text: Vec<u8>,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self {
+            request: RequestHead::default(),
+            response: ResponseHead::default(),
+            request_extra: Vec::new(),
+            response_extra: Vec::new(),
+            gone: false,
+            until_ms: u64::MAX,
+            extended: false,
+            text: Vec::new(),
+            answer_text: Vec::new(),
+        }
+    }
 }
 
 impl Exchange {
@@ -26,8 +48,18 @@ impl Exchange {
         self.request_extra.clear();
         self.response_extra.clear();
         self.gone = false;
+        self.until_ms = u64::MAX;
+        self.extended = false;
+        self.request.protocol = None;
         // An answer of our own asks for it even where no head could be read.
         self.request.method = Method::default();
+    }
+
+    /// Whether the request calls a gRPC method.
+    pub(crate) fn is_grpc(&self, bytes: &[u8]) -> bool {
+        const TYPE: &[u8] = b"application/grpc";
+        let of = |line: &Line| line.value.of(bytes).starts_with(TYPE);
+        self.request.find(bytes, "content-type").is_some_and(of)
     }
 
     /// Whether the request goes on with a line called `name`.
@@ -48,18 +80,19 @@ impl Exchange {
         drop_extra(&mut self.response_extra, name);
     }
 
-    /// Calls `write` with the request's head as it goes upstream, and the `body` bytes that stand
-    /// behind it in `bytes`.
+    /// Calls `write` with the request's head as it goes upstream over HTTP/1, the
+    /// `body` bytes that stand behind it in `bytes`, and `payload`.
     pub(crate) fn with_request<T>(
         &self,
         bytes: &[u8],
         body: usize,
+        payload: &[u8],
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let head = &self.request;
         let is_http11 = head.version == Version::Http11 && head.authority.is_none();
         if is_http11 && is_unchanged(&head.lines, &self.request_extra) {
-            return write(&[IoSlice::new(&bytes[head.start..head.len + body])]);
+            return write_two(&bytes[head.start..head.len + body], payload, write);
         }
         let mut slices = Slices::new();
         if is_http11 {
@@ -81,22 +114,23 @@ impl Exchange {
         }
         slices.finish(
             &self.request_extra,
-            &bytes[head.len - 2..head.len + body],
+            [&bytes[head.len - 2..head.len + body], payload],
             write,
         )
     }
 
-    /// Calls `write` with the answer's head as it goes downstream, and the `body` bytes that stand
-    /// behind it in `bytes`.
+    /// Calls `write` with the answer's head as it goes downstream over HTTP/1, the
+    /// `body` bytes that stand behind it in `bytes`, and `payload`.
     pub(crate) fn with_response<T>(
         &self,
         bytes: &[u8],
         body: usize,
+        payload: &[u8],
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let head = &self.response;
         if head.version == Version::Http11 && is_unchanged(&head.lines, &self.response_extra) {
-            return write(&[IoSlice::new(&bytes[..head.len + body])]);
+            return write_two(&bytes[..head.len + body], payload, write);
         }
         let mut slices = Slices::new();
         let mut first = 0;
@@ -107,9 +141,16 @@ impl Exchange {
         slices.extend(runs(&head.lines, bytes, first, head.len));
         slices.finish(
             &self.response_extra,
-            &bytes[head.len - 2..head.len + body],
+            [&bytes[head.len - 2..head.len + body], payload],
             write,
         )
+    }
+}
+
+fn write_two<T>(one: &[u8], other: &[u8], write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+    match other {
+        [] => write(&[IoSlice::new(one)]),
+        other => write(&[IoSlice::new(one), IoSlice::new(other)]),
     }
 }
 
@@ -190,14 +231,15 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The lines we add, then `tail`: the blank line and what of the body has arrived behind it.
+    /// The lines we add, then `tail`: the blank line with what of the body stands behind it, and
+    /// what of the body stands elsewhere.
     fn finish<T>(
         self,
         extra: &'a [u8],
-        tail: &'a [u8],
+        tail: [&'a [u8]; 2],
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
-        let mut slices = [IoSlice::new(&[]); SLICES + 3];
+        let mut slices = [IoSlice::new(&[]); SLICES + 4];
         let mut used = 0;
         let copied = (!self.copied.is_empty()).then_some(&*self.copied);
         for part in copied
@@ -207,7 +249,7 @@ impl<'a> Slices<'a> {
             slices[used] = IoSlice::new(part);
             used += 1;
         }
-        for part in [extra, tail] {
+        for part in [extra, tail[0], tail[1]] {
             if !part.is_empty() {
                 slices[used] = IoSlice::new(part);
                 used += 1;

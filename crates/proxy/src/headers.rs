@@ -5,7 +5,8 @@ use crate::exchange::Exchange;
 use crate::snapshot::Listener;
 use std::io::Write;
 use std::net::IpAddr;
-use wire::http1::{Framing, Version};
+use std::time::Duration;
+use wire::http1::{Framing, Method, Version};
 
 /// Prepares the request's head for the upstream; `id` is 128 random bits for a request without an
 /// id.
@@ -62,16 +63,88 @@ fn forwarded_for(exchange: &mut Exchange, bytes: &[u8], peer: IpAddr) {
     add(extra, format_args!("{}\r\n", peer.to_canonical()));
 }
 
-/// Prepares the answer's head for the downstream, which may `stay` connected afterwards; says
-/// whether its body must be taken out of its chunks.
-pub(crate) fn prepare_response(exchange: &mut Exchange, bytes: &[u8], stay: bool) -> bool {
-    let to_http10 = exchange.request.version == Version::Http10;
-    let unchunk = to_http10 && exchange.response.framing == Framing::Chunked;
-    if unchunk {
-        exchange.drop_response_line(bytes, "transfer-encoding");
-        exchange.drop_response_line(bytes, "trailer");
+/// Prepares the request for another protocol, which goes on if the listener allows it; otherwise the wish is
+/// ignored, as RFC 9110 §7.8 lets a server do.
+pub(crate) fn prepare_upgrade(exchange: &mut Exchange, bytes: &[u8], listener: &Listener) {
+    let asked = exchange.request.protocol.or_else(|| {
+        let line = exchange.request.find(bytes, "upgrade")?;
+        exchange.request.upgrade.then_some(line.value)
+    });
+    // A body would have to be through before the other protocol begins; a stream is open anyhow.
+    let framing = exchange.request.framing;
+    let is_open = match framing {
+        Framing::None | Framing::Length(0) => true,
+        _ => exchange.request.protocol.is_some() && framing == Framing::Chunked,
+    };
+    exchange.request.protocol =
+        asked.filter(|asked| is_open && listener.upgrades_to(asked.of(bytes)));
+}
+
+/// Adds to a request for another protocol what HTTP/1 needs.
+pub(crate) fn ask_for_upgrade(exchange: &mut Exchange, bytes: &[u8]) {
+    let Some(protocol) = exchange.request.protocol else {
+        return;
+    };
+    let extra = &mut exchange.request_extra;
+    extra.extend_from_slice(b"connection: upgrade\r\nupgrade: ");
+    extra.extend_from_slice(protocol.of(bytes));
+    extra.extend_from_slice(b"\r\n");
+}
+
+/// Between which protocols an answer passes, and whether the downstream may stay afterwards.
+#[derive(Clone, Copy)]
+pub(crate) struct Path {
+    pub(crate) from_http2: bool,
+    pub(crate) to_http2: bool,
+    pub(crate) stay: bool,
+}
+
+/// In which form an answer's body goes to a downstream of HTTP/1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Framing and all, as it came.
+    Verbatim,
+    /// Without framing: its length is known, or the connection's end is its end.
+    Payload,
+    Chunks,
+}
+
+/// What is to be done with an answer.
+pub(crate) struct Prepared {
+    pub(crate) form: Form,
+    /// The downstream connection can carry another request.
+    pub(crate) keep: bool,
+}
+
+/// Prepares the answer's head for the downstream.
+pub(crate) fn prepare_response(exchange: &mut Exchange, bytes: &[u8], path: Path) -> Prepared {
+    if path.to_http2 {
+        let form = Form::Payload;
+        return Prepared { form, keep: true };
     }
-    if !stay || unchunk {
+    let to_http10 = exchange.request.version == Version::Http10;
+    let framing = exchange.response.framing;
+    let mut keep = path.stay;
+    let form = match framing {
+        Framing::Chunked if to_http10 => {
+            exchange.drop_response_line(bytes, "transfer-encoding");
+            exchange.drop_response_line(bytes, "trailer");
+            keep = false;
+            Form::Payload
+        }
+        Framing::Chunked if path.from_http2 => {
+            let line = b"transfer-encoding: chunked\r\n";
+            exchange.response_extra.extend_from_slice(line);
+            Form::Chunks
+        }
+        _ if !path.from_http2 => Form::Verbatim,
+        Framing::None => {
+            say_that_it_is_empty(exchange, bytes);
+            Form::Payload
+        }
+        _ => Form::Payload,
+    };
+    if !keep {
         exchange
             .response_extra
             .extend_from_slice(b"connection: close\r\n");
@@ -80,7 +153,54 @@ pub(crate) fn prepare_response(exchange: &mut Exchange, bytes: &[u8], stay: bool
             .response_extra
             .extend_from_slice(b"connection: keep-alive\r\n");
     }
-    unchunk
+    Prepared { form, keep }
+}
+
+/// Over HTTP/1 an answer without a length would last as long as its connection.
+fn say_that_it_is_empty(exchange: &mut Exchange, bytes: &[u8]) {
+    let head = &exchange.response;
+    let bodiless = matches!(head.status, 204 | 304) || exchange.request.method == Method::Head;
+    if !bodiless && head.find(bytes, "content-length").is_none() {
+        exchange
+            .response_extra
+            .extend_from_slice(b"content-length: 0\r\n");
+    }
+}
+
+/// Prepares the head that tells the downstream that another protocol begins.
+pub(crate) fn prepare_switch(exchange: &mut Exchange, bytes: &[u8]) {
+    if exchange.extended {
+        exchange.response.status = 200;
+        exchange.drop_response_line(bytes, "sec-websocket-accept");
+        return;
+    }
+    let upgrade = exchange.response.find(bytes, "upgrade");
+    let protocol = upgrade.map(|line| line.value).map(|value| value.of(bytes));
+    let extra = &mut exchange.response_extra;
+    extra.extend_from_slice(b"connection: upgrade\r\n");
+    if let Some(protocol) = protocol {
+        extra.extend_from_slice(b"upgrade: ");
+        extra.extend_from_slice(protocol);
+        extra.extend_from_slice(b"\r\n");
+    }
+}
+
+/// How long a gRPC call may take: up to eight digits and a unit, as gRPC over HTTP/2 has it.
+pub(crate) fn grpc_timeout(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let count = digits.iter().fold(0, |n, b| n * 10 + u64::from(b - b'0'));
+    match unit {
+        b'H' => Some(Duration::from_secs(count * 3600)),
+        b'M' => Some(Duration::from_secs(count * 60)),
+        b'S' => Some(Duration::from_secs(count)),
+        b'm' => Some(Duration::from_millis(count)),
+        b'u' => Some(Duration::from_micros(count)),
+        b'n' => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
 }
 
 fn add(extra: &mut Vec<u8>, line: std::fmt::Arguments<'_>) {

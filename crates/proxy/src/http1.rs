@@ -2,9 +2,10 @@
 //! and `forward`; decides nothing about a request.
 
 use crate::buffer::Inbox;
-use crate::connection::Downstream;
+use crate::connection::Client;
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
+use crate::forward::Peer;
 use crate::record::Record;
 use crate::stream::Stream;
 use std::fmt::Write;
@@ -19,27 +20,34 @@ use wire::http1::{Body, Limits, Method, Parsed};
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 256 * 1024;
 
+/// The downstream side of a connection that speaks HTTP/1.
+pub(crate) struct Link {
+    pub(crate) stream: Stream,
+    pub(crate) inbox: Inbox,
+}
+
 /// Waits until the downstream sends something; `false` when it ended, was idle for too long, or
 /// has to go. Reads it: that a socket may be readable does not say that a request began.
-pub(crate) async fn await_bytes(down: &mut Downstream) -> bool {
-    if !down.inbox.is_empty() {
+pub(crate) async fn await_bytes(client: &Client, link: &mut Link) -> bool {
+    let Link { stream, inbox } = link;
+    if !inbox.is_empty() {
         return true;
     }
-    let began = poll_fn(|_| match down.stream.poll_fill(&mut down.inbox) {
+    let began = poll_fn(|_| match stream.poll_fill(inbox) {
         Poll::Ready(Ok(count)) => Poll::Ready(count > 0),
         // A broken record is found again, and answered, by who reads the head.
         Poll::Ready(Err(error)) => Poll::Ready(error.kind() == io::ErrorKind::InvalidData),
         // The rest of a record has to come as soon as the rest of a head.
-        Poll::Pending if !down.inbox.holds_nothing() => Poll::Ready(true),
-        Poll::Pending if down.worker.is_closing_idle() => Poll::Ready(false),
+        Poll::Pending if !inbox.holds_nothing() => Poll::Ready(true),
+        Poll::Pending if client.worker.is_closing_idle() => Poll::Ready(false),
         Poll::Pending => Poll::Pending,
     });
     began.await
 }
 
 /// Reads more of what the downstream sends; `false` when it ended or failed.
-pub(crate) async fn read_more(down: &mut Downstream) -> bool {
-    matches!(down.stream.fill(&mut down.inbox).await, Ok(1..))
+pub(crate) async fn read_more(link: &mut Link) -> bool {
+    matches!(link.stream.fill(&mut link.inbox).await, Ok(1..))
 }
 
 /// Reads a request's head into `exchange`.
@@ -47,13 +55,13 @@ pub(crate) async fn read_more(down: &mut Downstream) -> bool {
 /// # Errors
 /// `DownstreamProtocol` with the status to answer, `DownstreamTimeout`, `DownstreamClosed`.
 pub(crate) async fn read_request(
-    down: &mut Downstream,
+    link: &mut Link,
     exchange: &mut Exchange,
     limits: &Limits,
 ) -> Result<()> {
     let mut seen = 0;
     loop {
-        let bytes = down.inbox.bytes();
+        let bytes = link.inbox.bytes();
         match exchange.request.parse_more(bytes, seen, limits) {
             Ok(Parsed::Complete) => return Ok(()),
             Ok(Parsed::Partial) => seen = bytes.len(),
@@ -64,7 +72,7 @@ pub(crate) async fn read_request(
                 ));
             }
         }
-        match down.stream.fill(&mut down.inbox).await {
+        match link.stream.fill(&mut link.inbox).await {
             Ok(1..) => {}
             Ok(0) => return Err(Error::new(Flag::DownstreamClosed)),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -84,7 +92,7 @@ pub(crate) async fn read_response(
     inbox: &mut Inbox,
     exchange: &mut Exchange,
     limits: &Limits,
-    down: &Stream,
+    down: Peer<'_>,
 ) -> Result<()> {
     let mut seen = 0;
     loop {
@@ -101,7 +109,7 @@ pub(crate) async fn read_response(
             Err(_) => return Err(Error::new(Flag::UpstreamProtocol)),
         }
         let filled = poll_fn(|_| {
-            if down.tcp.has_failed() {
+            if down.is_gone() {
                 return Poll::Ready(Err(Error::new(Flag::DownstreamClosed)));
             }
             let polled = up.poll_fill(inbox);
@@ -115,7 +123,8 @@ pub(crate) async fn read_response(
 
 /// Answers a request ourselves; says whether the connection can go on.
 pub(crate) async fn answer(
-    down: &mut Downstream,
+    client: &Client,
+    link: &mut Link,
     exchange: &Exchange,
     error: &Error,
     record: &mut Record,
@@ -123,18 +132,18 @@ pub(crate) async fn answer(
     let whole = match error.flag {
         Flag::DownstreamProtocol | Flag::DownstreamTimeout => None,
         _ if exchange.gone => None,
-        _ => whole_request(down, exchange),
+        _ => whole_request(link, exchange),
     };
-    let stay = whole.is_some() && exchange.request.keep_alive && !down.worker.is_draining();
+    let stay = whole.is_some() && exchange.request.keep_alive && !client.worker.is_draining();
     let head_only = exchange.request.method == Method::Head;
     let text = local_answer(error, stay, head_only);
     record.status = error.status();
     record.answered = true;
-    let sent = down.stream.write(&[IoSlice::new(text.as_bytes())]);
-    let sent = sent.is_ok() && down.stream.flush().await.is_ok();
+    let sent = link.stream.write(&[IoSlice::new(text.as_bytes())]);
+    let sent = sent.is_ok() && link.stream.flush().await.is_ok();
     match whole {
         Some(length) if sent && stay => {
-            down.inbox.consume(length);
+            link.inbox.consume(length);
             true
         }
         _ => false,
@@ -142,10 +151,10 @@ pub(crate) async fn answer(
 }
 
 /// How many bytes the request has, if all of it has arrived.
-fn whole_request(down: &Downstream, exchange: &Exchange) -> Option<usize> {
+fn whole_request(link: &Link, exchange: &Exchange) -> Option<usize> {
     let head = exchange.request.len;
     let mut body = Body::new(exchange.request.framing);
-    let length = body.advance(down.inbox.bytes().get(head..)?).ok()?;
+    let length = body.advance(link.inbox.bytes().get(head..)?).ok()?;
     body.is_done().then_some(head + length)
 }
 
@@ -190,15 +199,15 @@ fn reason_phrase(status: u16) -> &'static str {
 }
 
 /// Ends our direction and reads what the downstream still sends, within bounds.
-pub(crate) async fn linger(down: &mut Downstream) {
-    down.stream.finish();
-    down.worker.reactor.deadline_after(LINGER);
+pub(crate) async fn linger(client: &Client, link: &mut Link) {
+    link.stream.finish();
+    client.worker.reactor.deadline_after(LINGER);
     let mut left = LINGER_BYTES;
     while left > 0 {
-        let waiting = down.inbox.bytes().len();
-        down.inbox.consume(waiting);
+        let waiting = link.inbox.bytes().len();
+        link.inbox.consume(waiting);
         left = left.saturating_sub(waiting);
-        if !read_more(down).await {
+        if !read_more(link).await {
             return;
         }
     }

@@ -13,22 +13,27 @@ mod socket;
 // the path
 mod authorize;
 mod balance;
+mod body;
+mod connect;
 mod connection;
 mod filter;
 mod forward;
 mod headers;
 mod http1;
+mod http2;
 mod listener;
 mod pool;
 mod request;
 mod retry;
 mod route;
+mod tcp;
 mod worker;
 
 // what the path stands on
 mod buffer;
 mod exchange;
 mod random;
+mod rate;
 mod stream;
 mod tls;
 

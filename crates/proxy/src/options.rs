@@ -126,6 +126,7 @@ mod tests {
             admin: "127.0.0.1:15000".parse().ok(),
             metrics: None,
             access_log: None,
+            opaque_ports: Vec::new(),
             limits: model::Limits::default(),
             listeners: vec![],
             clusters: vec![],

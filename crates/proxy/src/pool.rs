@@ -1,22 +1,27 @@
-//! Connections to endpoints: idle ones kept per endpoint and worker, new ones made, endpoints that
-//! cannot be reached left alone until a probe reaches them. Called by `request` per attempt.
+//! Connections to endpoints, per endpoint and worker: idle ones of HTTP/1 kept, those of HTTP/2
+//! shared, new ones made, endpoints that cannot be reached left alone until a probe reaches them.
+//! Called by `request` per attempt, and by `tcp` per connection.
+
+mod dial;
+mod shared;
 
 use crate::balance::Candidate;
-use crate::buffer::Inbox;
-use crate::error::{Error, Flag, Result};
-use crate::snapshot::{Endpoint, Mtls};
+use crate::error::Result;
+use crate::forward::Peer;
+use crate::http2::Handle;
+use crate::snapshot::Endpoint;
 use crate::stream::Stream;
 use crate::telemetry::metrics::ConnectionCounters;
-use crate::tls::handshake;
 use crate::worker::Worker;
-use identity::tls::Side;
-use rt::Tcp;
+pub(crate) use dial::Dialled;
+use model::Protocol;
+use shared::Shared;
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use wire::http1::{Origin, RequestHead};
 
 /// How long an endpoint that could not be reached is left alone, at first and at most.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
@@ -31,16 +36,18 @@ pub(crate) struct EndpointState {
     healthy: Cell<bool>,
     /// A task tries it now and then.
     probed: Cell<bool>,
+    shared: Shared,
 }
 
 struct Idle {
     stream: Stream,
     open: Open,
     since_ms: u64,
+    expires_ms: u64,
 }
 
 /// Counts a connection as open while it lives, whatever ends it: its pool may go with a reload.
-struct Open(Arc<ConnectionCounters>);
+pub(crate) struct Open(Arc<ConnectionCounters>);
 
 impl Open {
     fn count(worker: &Worker) -> Self {
@@ -58,6 +65,7 @@ impl Drop for Open {
 
 impl Drop for EndpointState {
     fn drop(&mut self) {
+        self.shared.retire();
         self.set_healthy(true);
     }
 }
@@ -72,12 +80,78 @@ impl Candidate for Rc<EndpointState> {
     }
 }
 
+/// What is spoken inside a connection to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inner {
+    Http1,
+    /// As RFC 9113 has it.
+    H2,
+    /// Between two sidecars of ours.
+    Hop,
+    /// Whatever the two applications speak.
+    Tcp,
+}
+
+/// What a request travels on.
+pub(crate) enum Upstream {
+    Http1(Exclusive),
+    Http2(Lent),
+}
+
+impl Upstream {
+    pub(crate) fn peer(&self) -> Peer<'_> {
+        match self {
+            Self::Http1(exclusive) => Peer::Http1(&exclusive.stream),
+            Self::Http2(lent) => Peer::Http2(&lent.stream),
+        }
+    }
+
+    /// Whether it has carried a request before.
+    pub(crate) fn is_reused(&self) -> bool {
+        match self {
+            Self::Http1(exclusive) => exclusive.reused,
+            Self::Http2(lent) => lent.stream.is_reused(),
+        }
+    }
+
+    /// The request is over; a connection of its own may `stay` for the next one.
+    pub(crate) fn finish(self, worker: &Worker, stay: bool) {
+        match self {
+            Self::Http1(exclusive) => exclusive.checkin(worker, stay),
+            Self::Http2(lent) => drop(lent),
+        }
+    }
+}
+
+/// A stream in use by one request.
+pub(crate) struct Lent {
+    pub(crate) stream: Handle,
+    state: Rc<EndpointState>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.state.active.set(self.state.active.get() - 1);
+    }
+}
+
+/// Counts an endpoint as in use, for a connection that the pool knows nothing of.
+pub(crate) struct Busy(Rc<EndpointState>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.active.set(self.0.active.get() - 1);
+    }
+}
+
 /// A connection in use by one request.
-pub(crate) struct Upstream {
+pub(crate) struct Exclusive {
     pub(crate) stream: Stream,
     /// It has carried a request before.
     pub(crate) reused: bool,
     open: Open,
+    /// When one of its certificates ends, in ms of the reactor's clock.
+    expires_ms: u64,
     state: Rc<EndpointState>,
 }
 
@@ -89,6 +163,7 @@ impl EndpointState {
             active: Cell::new(0),
             healthy: Cell::new(true),
             probed: Cell::new(false),
+            shared: Shared::default(),
         })
     }
 
@@ -98,6 +173,12 @@ impl EndpointState {
             (false, true) => self.endpoint.unhealthy.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
+    }
+
+    /// In use for as long as what is returned lives.
+    pub(crate) fn occupy(self: &Rc<Self>) -> Busy {
+        self.active.set(self.active.get() + 1);
+        Busy(Rc::clone(self))
     }
 
     /// Idle connections kept.
@@ -116,15 +197,19 @@ impl EndpointState {
         self.idle.borrow().len() < worker.view().snapshot.config.limits.pool_connections
     }
 
-    fn take_idle(&self, want: Want) -> Option<(Stream, Open)> {
+    fn take_idle(&self, want: Want, now_ms: u64) -> Option<Idle> {
         if want == Want::Fresh {
             return None;
         }
         loop {
-            let Idle { stream, open, .. } = self.idle.borrow_mut().pop()?;
+            let idle = self.idle.borrow_mut().pop()?;
+            let tcp = &idle.stream.tcp;
             // Whatever arrived on an idle connection (its end, mostly) makes it unusable.
-            if !stream.tcp.has_news() && (want == Want::Any || stream.tcp.is_quiet()) {
-                return Some((stream, open));
+            if now_ms < idle.expires_ms
+                && !tcp.has_news()
+                && (want == Want::Any || tcp.is_quiet())
+            {
+                return Some(idle);
             }
         }
     }
@@ -141,38 +226,81 @@ pub(crate) enum Want {
     Fresh,
 }
 
-/// An idle connection that will do, or a new one.
+/// What a request is to be sent in: as the endpoint's cluster says, else as it came.
+pub(crate) fn speaks(state: &EndpointState, protocol: Protocol, head: &RequestHead) -> Inner {
+    let shared = state.endpoint.mtls.as_ref().is_some_and(|mtls| mtls.shared);
+    match protocol {
+        _ if shared => Inner::Hop,
+        // Another protocol than HTTP can only take over a connection of its own.
+        _ if head.protocol.is_some() => Inner::Http1,
+        Protocol::Http2 => Inner::H2,
+        Protocol::Auto if head.origin == Origin::Http2 => Inner::H2,
+        Protocol::Auto | Protocol::Http1 | Protocol::Tcp => Inner::Http1,
+    }
+}
+
+/// An idle connection that will do, a stream on a shared one, or a new connection.
 pub(crate) async fn checkout(
     worker: &Rc<Worker>,
     state: &Rc<EndpointState>,
+    inner: Inner,
     want: Want,
 ) -> Result<Upstream> {
-    let idle = state.take_idle(want);
-    let reused = idle.is_some();
-    let (stream, open) = match idle {
-        Some(idle) => idle,
+    if inner != Inner::Http1 {
+        let stream = match shared::lend(worker, state) {
+            Some(stream) => stream,
+            // Boxed: rare.
+            None => Box::pin(shared::await_stream(worker, state, inner)).await?,
+        };
+        state.active.set(state.active.get() + 1);
+        return Ok(Upstream::Http2(Lent {
+            stream,
+            state: Rc::clone(state),
+        }));
+    }
+    let upstream = match state.take_idle(want, worker.reactor.now_ms()) {
+        Some(Idle {
+            stream,
+            open,
+            expires_ms,
+            ..
+        }) => Exclusive {
+            stream,
+            reused: true,
+            open,
+            expires_ms,
+            state: Rc::clone(state),
+        },
         // Boxed: rare, and a handshake is large.
-        None => Box::pin(connect(worker, state)).await?,
+        None => Exclusive::new(Box::pin(connect(worker, state, inner)).await?, state),
     };
     state.active.set(state.active.get() + 1);
-    Ok(Upstream {
-        stream,
-        reused,
-        open,
-        state: Rc::clone(state),
-    })
+    Ok(Upstream::Http1(upstream))
 }
 
-impl Upstream {
+impl Exclusive {
+    fn new(dialled: Dialled, state: &Rc<EndpointState>) -> Self {
+        let Dialled { stream, open, expires_ms, .. } = dialled;
+        Self {
+            stream,
+            reused: false,
+            open,
+            expires_ms,
+            state: Rc::clone(state),
+        }
+    }
+
     /// The request is over; the connection may `stay` for the next one, if there is room.
     pub(crate) fn checkin(self, worker: &Worker, stay: bool) {
         let Self {
             stream,
             open,
+            expires_ms,
             state,
             ..
         } = self;
         state.active.set(state.active.get() - 1);
+        let stay = stay && worker.reactor.now_ms() < expires_ms;
         if stay && !worker.is_draining() && !stream.tcp.has_news() && state.has_room(worker) {
             worker.watch_idle(&stream.tcp);
             let since_ms = worker.reactor.now_ms();
@@ -180,6 +308,7 @@ impl Upstream {
                 stream,
                 open,
                 since_ms,
+                expires_ms,
             });
         }
     }
@@ -187,8 +316,12 @@ impl Upstream {
 
 /// Connects and, where the endpoint wants it, shakes hands. A failure takes the endpoint out of
 /// use until a probe succeeds.
-async fn connect(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Result<(Stream, Open)> {
-    match attempt(worker, &state.endpoint).await {
+pub(crate) async fn connect(
+    worker: &Rc<Worker>,
+    state: &Rc<EndpointState>,
+    inner: Inner,
+) -> Result<Dialled> {
+    match dial::run(worker, &state.endpoint, inner).await {
         Ok(connected) => {
             state.set_healthy(true);
             Ok(connected)
@@ -199,52 +332,17 @@ async fn connect(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Result<(Stre
                 state.set_healthy(false);
             }
             if !state.healthy.get() && !state.probed.replace(true) {
-                worker
-                    .reactor
-                    .spawn(probe(Rc::clone(worker), Rc::downgrade(state)));
+                let probe = probe(Rc::clone(worker), Rc::downgrade(state), inner);
+                worker.reactor.spawn(probe);
             }
             Err(error)
         }
     }
 }
 
-async fn attempt(worker: &Rc<Worker>, endpoint: &Endpoint) -> Result<(Stream, Open)> {
-    let limit = worker.view().snapshot.config.limits.connect_timeout;
-    worker.reactor.deadline_after(limit);
-    let tcp = Tcp::connect(&worker.reactor, endpoint.address).await;
-    let tcp = tcp.map_err(|error| Error::upstream(Flag::ConnectFailed, error))?;
-    let mut stream = Stream::plain(tcp, &worker.buffers);
-    if let Some(mtls) = &endpoint.mtls {
-        shake_hands(worker, endpoint, mtls, &mut stream).await?;
-    }
-    Ok((stream, Open::count(worker)))
-}
-
-async fn shake_hands(
-    worker: &Rc<Worker>,
-    endpoint: &Endpoint,
-    mtls: &Mtls,
-    stream: &mut Stream,
-) -> Result<()> {
-    let view = worker.view();
-    let mut inbox = Inbox::new(&worker.buffers);
-    let name = identity::tls::endpoint_name(endpoint.address);
-    let proven = handshake::connect(stream, &mut inbox, &mtls.config, name).await;
-    let side = Side::Upstream(&mtls.expected);
-    match worker.prove(&view, proven, side) {
-        // A server speaks only when asked; what it said would be lost with the inbox.
-        Ok(_) if !inbox.holds_nothing() => Err(Error::new(Flag::HandshakeFailed)),
-        Ok(_) => Ok(()),
-        Err(failure) => {
-            let source = io::Error::other(failure.label());
-            Err(Error::upstream(Flag::HandshakeFailed, source))
-        }
-    }
-}
-
 /// Tries an endpoint again and again, ever more seldom, until it can be reached; requests stay
 /// away from it meanwhile. Ends with the endpoint's last use in the configuration.
-async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>) {
+async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>, inner: Inner) {
     let mut backoff = BACKOFF_MIN;
     loop {
         worker.reactor.sleep(backoff).await;
@@ -253,17 +351,17 @@ async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>) {
             state.probed.set(false);
             return;
         }
-        if let Ok((stream, open)) = attempt(&worker, &state.endpoint).await {
+        if let Ok(dialled) = dial::run(&worker, &state.endpoint, inner).await {
             state.set_healthy(true);
             state.probed.set(false);
-            state.active.set(state.active.get() + 1);
-            Upstream {
-                stream,
-                reused: false,
-                open,
-                state,
+            match inner {
+                Inner::Http1 => {
+                    state.active.set(state.active.get() + 1);
+                    Exclusive::new(dialled, &state).checkin(&worker, true);
+                }
+                Inner::H2 | Inner::Hop => shared::keep(&worker, &state, dialled, inner),
+                Inner::Tcp => {}
             }
-            .checkin(&worker, true);
             return;
         }
         worker.reactor.clear_deadline();

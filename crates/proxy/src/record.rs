@@ -1,7 +1,7 @@
 //! What is remembered of a request while it lasts, and told exactly once when it ends, whatever
 //! way. Begun and finished by `request`.
 
-use crate::connection::Downstream;
+use crate::connection::{CachedSlot, Client, Downstream};
 use crate::error::Flag;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-use wire::http1::Version;
+use wire::http1::{Origin, Version};
 
 /// One request's account.
 pub(crate) struct Record {
@@ -62,19 +62,28 @@ impl Record {
     /// Names whose counters the request belongs to; `cluster` is its place in the snapshot.
     pub(crate) fn assign(
         &mut self,
-        down: &mut Downstream,
+        down: &Downstream<'_>,
         snapshot: &Snapshot,
         direction: Direction,
         cluster: Option<usize>,
+        protocol: Protocol,
     ) {
-        let cached = down.slot.as_ref().filter(|(generation, of, slot)| {
-            *generation == snapshot.generation && *of == cluster && !slot.is_retired()
+        let mut cache = down.client.slot.borrow_mut();
+        let cached = cache.as_ref().filter(|cached| {
+            cached.generation == snapshot.generation
+                && (cached.cluster, cached.protocol) == (cluster, protocol)
+                && !cached.slot.is_retired()
         });
         let slot = match cached {
-            Some((_, _, slot)) => Arc::clone(slot),
+            Some(cached) => Arc::clone(&cached.slot),
             None => {
-                let slot = find_slot(down, snapshot, direction, cluster);
-                down.slot = Some((snapshot.generation, cluster, Arc::clone(&slot)));
+                let slot = find_slot(down.client, snapshot, direction, (cluster, protocol));
+                *cache = Some(CachedSlot {
+                    generation: snapshot.generation,
+                    cluster,
+                    protocol,
+                    slot: Arc::clone(&slot),
+                });
                 slot
             }
         };
@@ -82,17 +91,38 @@ impl Record {
         self.slot = Some(slot);
     }
 
+    /// As [`Record::assign`], for a connection that is passed on unread; keeps what the access log
+    /// wants to know as well.
+    pub(crate) fn assign_unread(
+        &mut self,
+        client: &Client,
+        snapshot: &Snapshot,
+        (direction, cluster): (Direction, Option<usize>),
+        server_name: Option<&str>,
+    ) {
+        let slot = find_slot(client, snapshot, direction, (cluster, Protocol::Tcp));
+        slot.begin();
+        self.slot = Some(slot);
+        if client.worker.access_log.is_some() {
+            self.log = Some(Box::new(Line {
+                protocol: "TCP",
+                authority: server_name.unwrap_or_default().into(),
+                ..Line::begin(client)
+            }));
+        }
+    }
+
     /// Keeps what the access log wants to know of the request's head.
-    pub(crate) fn note(&mut self, down: &Downstream, exchange: &Exchange) {
-        if down.worker.access_log.is_some() {
+    pub(crate) fn note(&mut self, down: &Downstream<'_>, exchange: &Exchange) {
+        if down.client.worker.access_log.is_some() {
             self.log = Some(Box::new(Line::note(down, exchange)));
         }
     }
 
     /// Keeps that a request came whose head could not be read.
-    pub(crate) fn note_refused(&mut self, down: &Downstream) {
-        if down.worker.access_log.is_some() {
-            self.log = Some(Box::new(Line::begin(down)));
+    pub(crate) fn note_refused(&mut self, down: &Downstream<'_>) {
+        if down.client.worker.access_log.is_some() {
+            self.log = Some(Box::new(Line::begin(down.client)));
         }
     }
 
@@ -120,23 +150,23 @@ impl Record {
 
 impl Line {
     /// Of a request of which nothing is known yet.
-    fn begin(down: &Downstream) -> Self {
+    fn begin(client: &Client) -> Self {
         Self {
-            worker: Rc::clone(&down.worker),
+            worker: Rc::clone(&client.worker),
             started: SystemTime::now(),
             method: Vec::new(),
             path: Vec::new(),
             authority: Vec::new(),
             protocol: "",
-            peer: down.id.clone(),
+            peer: client.id.clone(),
             request_id: Vec::new(),
             trace_id: Vec::new(),
             upstream: None,
         }
     }
 
-    fn note(down: &Downstream, exchange: &Exchange) -> Self {
-        let (head, bytes) = (&exchange.request, down.inbox.bytes());
+    fn note(down: &Downstream<'_>, exchange: &Exchange) -> Self {
+        let (head, bytes) = (&exchange.request, down.bytes());
         let value = |name| {
             head.find(bytes, name)
                 .map_or(&b""[..], |line| line.value.of(bytes))
@@ -149,9 +179,10 @@ impl Line {
             method: head.method_span.of(bytes).to_vec(),
             path: head.target.of(bytes).to_vec(),
             authority: authority.to_vec(),
-            protocol: match head.version {
-                Version::Http10 => "HTTP/1.0",
-                Version::Http11 => "HTTP/1.1",
+            protocol: match (head.origin, head.version) {
+                (Origin::Http2, _) => "HTTP/2",
+                (_, Version::Http10) => "HTTP/1.0",
+                (_, Version::Http11) => "HTTP/1.1",
             },
             request_id: value("x-request-id").to_vec(),
             trace_id: value("traceparent")
@@ -159,7 +190,7 @@ impl Line {
                 .nth(1)
                 .unwrap_or(b"")
                 .into(),
-            ..Self::begin(down)
+            ..Self::begin(down.client)
         }
     }
 
@@ -191,14 +222,14 @@ impl Line {
 }
 
 fn find_slot(
-    down: &Downstream,
+    client: &Client,
     snapshot: &Snapshot,
     direction: Direction,
-    cluster: Option<usize>,
+    (cluster, protocol): (Option<usize>, Protocol),
 ) -> Arc<Slot> {
     let cluster = cluster.map(|place| &snapshot.clusters[place]);
     let id = match direction {
-        Direction::Inbound => down.id.as_ref(),
+        Direction::Inbound => client.id.as_ref(),
         Direction::Outbound => cluster.and_then(|cluster| cluster.destination.as_ref()),
     };
     let proven = id.and_then(|id| Some((id.service_account()?, id.namespace()?)));
@@ -206,11 +237,9 @@ fn find_slot(
         Direction::Inbound => None,
         Direction::Outbound => cluster.map(|cluster| (&*cluster.name, "")),
     };
-    let labels = down
-        .worker
-        .recorder
-        .labels(direction, Protocol::Http1, proven.or(named));
-    down.worker.recorder.slot(&labels)
+    let recorder = &client.worker.recorder;
+    let labels = recorder.labels(direction, protocol, proven.or(named));
+    recorder.slot(&labels)
 }
 
 impl Drop for Record {

@@ -3,47 +3,95 @@
 
 use crate::authorize;
 use crate::balance::{self, Tried};
-use crate::connection::Downstream;
+use crate::body::Patience;
+use crate::connect;
+use crate::connection::{Client, Downstream, Link};
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
 use crate::filter::{self, BodyMode, Verdict};
 use crate::forward::{self, Failed, Plan};
 use crate::headers;
 use crate::http1;
+use crate::http2;
 use crate::pool::{self, Want};
+use crate::telemetry::metrics::Protocol;
 use crate::record::Record;
 use crate::retry;
 use crate::snapshot::Listener;
 use crate::worker::View;
 use std::io::IoSlice;
 use std::rc::Rc;
-use wire::http1::{Body, Framing, Method, RequestHead};
+use wire::http1::{Body, Framing, Method, Origin, RequestHead};
 
-/// Waits for a request, serves it and records it exactly once; says whether the connection can
-/// carry another.
-pub(crate) async fn serve(down: &mut Downstream) -> bool {
-    let view = down.worker.view();
-    down.worker
-        .reactor
-        .deadline_after(view.snapshot.config.limits.idle_timeout);
+/// Waits for a request over HTTP/1, serves it and records it exactly once; says whether the
+/// connection can carry another.
+pub(crate) async fn serve_http1(client: &Client, link: &mut http1::Link) -> bool {
+    let view = client.worker.view();
+    let idle = Patience {
+        idle: view.snapshot.config.limits.idle_timeout,
+        until_ms: client.expires_ms,
+    };
+    idle.start(&client.worker.reactor);
     drop(view);
-    if !http1::await_bytes(down).await {
+    if !http1::await_bytes(client, link).await {
         return false;
     }
-    let mut exchange = down.worker.lend_exchange();
-    let mut record = Record::begin(down.worker.reactor.now());
-    let after = match proxy(down, &mut exchange, &mut record).await {
+    let mut exchange = client.worker.lend_exchange();
+    let mut record = Record::begin(client.worker.reactor.now());
+    // One view of the mesh per request, whatever changes meanwhile.
+    let view = client.worker.view();
+    let limits = &view.snapshot.config.limits;
+    client.worker.reactor.deadline_after(limits.header_timeout);
+    let read = http1::read_request(link, &mut exchange, &view.snapshot.limits).await;
+    // A connection does not outlive its certificates.
+    exchange.request.keep_alive &= client.worker.reactor.now_ms() < client.expires_ms;
+    let mut down = Downstream {
+        client,
+        link: Link::Http1(link),
+    };
+    let proxied = proxy(&mut down, &mut exchange, &mut record, &view, read).await;
+    drop(view);
+    let after = match proxied {
         Ok(true) => After::Stay,
         Ok(false) => After::Linger,
-        Err(error) => fail(down, &exchange, error, &mut record).await,
+        Err(error) => fail(client, link, &exchange, error, &mut record).await,
     };
     // The request ends here, however long its connection takes to.
     drop(record);
-    down.worker.give_back_exchange(exchange);
+    client.worker.give_back_exchange(exchange);
     if after == After::Linger {
-        Box::pin(http1::linger(down)).await;
+        Box::pin(http1::linger(client, link)).await;
     }
     after == After::Stay
+}
+
+/// Serves a request that came over HTTP/2 with the head that `exchange` has, unless that has to be
+/// `refused` with a status, and records it exactly once.
+pub(crate) async fn serve_http2(
+    client: &Client,
+    link: &mut http2::Link,
+    exchange: &mut Exchange,
+    refused: Option<u16>,
+) {
+    let mut record = Record::begin(client.worker.reactor.now());
+    let view = client.worker.view();
+    let refuse = |status| Err(Error::with_status(Flag::DownstreamProtocol, status));
+    let read = refused.map_or(Ok(()), refuse);
+    let mut down = Downstream {
+        client,
+        link: Link::Http2(link),
+    };
+    let Err(error) = proxy(&mut down, exchange, &mut record, &view, read).await else {
+        return;
+    };
+    record.flag = error.flag;
+    crate::log::debug(format_args!("{}: {error}", client.peer));
+    match error.flag {
+        Flag::DownstreamClosed => {}
+        // The downstream must not take a part for the whole.
+        _ if record.answered => link.stream.reset(wire::h2::Code::InternalError),
+        _ => http2::answer(link, exchange, &error, &mut record),
+    }
 }
 
 /// What becomes of the connection after a request.
@@ -56,9 +104,10 @@ enum After {
     Drop,
 }
 
-/// Answers for what went wrong, if something can still be answered.
+/// Answers over HTTP/1 for what went wrong, if something can still be answered.
 async fn fail(
-    down: &mut Downstream,
+    client: &Client,
+    link: &mut http1::Link,
     exchange: &Exchange,
     error: Error,
     record: &mut Record,
@@ -67,57 +116,60 @@ async fn fail(
     if error.flag == Flag::DownstreamClosed {
         return After::Drop;
     }
-    crate::log::debug(format_args!("{}: {error}", down.peer));
+    crate::log::debug(format_args!("{}: {error}", client.peer));
     if record.answered {
         // The downstream must not take a part for the whole.
-        down.stream.tcp.abort_on_close();
+        link.stream.tcp.abort_on_close();
         return After::Drop;
     }
-    match http1::answer(down, exchange, &error, record).await {
+    match http1::answer(client, link, exchange, &error, record).await {
         true => After::Stay,
         false => After::Linger,
     }
 }
 
-/// The life of a request.
+/// The life of a request, once its head was `read`.
 async fn proxy(
-    down: &mut Downstream,
+    down: &mut Downstream<'_>,
     exchange: &mut Exchange,
     record: &mut Record,
+    view: &View,
+    read: Result<()>,
 ) -> Result<bool> {
-    // One view of the mesh per request, whatever changes meanwhile.
-    let view = down.worker.view();
-    let limits = &view.snapshot.config.limits;
-    down.worker.reactor.deadline_after(limits.header_timeout);
-    let read = http1::read_request(down, exchange, &view.snapshot.limits).await;
-    let Some(listener) = view.snapshot.listener(down.place, &down.listener) else {
+    let client = down.client;
+    let Some(listener) = view.snapshot.listener(client.place, &client.listener) else {
         // Its listener was taken away: this connection has no place to go, nor will it have.
         exchange.gone = true;
         return Err(read.err().unwrap_or_else(|| Error::new(Flag::NoRoute)));
     };
     if let Err(error) = read {
-        if error.flag != Flag::DownstreamClosed || !down.inbox.is_empty() {
-            record.assign(down, &view.snapshot, listener.direction, None);
+        if error.flag != Flag::DownstreamClosed || !down.bytes().is_empty() {
+            record.assign(down, &view.snapshot, listener.direction, None, Protocol::Http1);
             record.note_refused(down);
         }
         return Err(error);
     }
-    if let Some(status) = refusal(&exchange.request, down.inbox.bytes(), listener) {
-        record.assign(down, &view.snapshot, listener.direction, None);
+    let protocol = protocol(exchange, down.bytes());
+    if let Some(status) = refusal(&exchange.request, down.bytes(), listener) {
+        record.assign(down, &view.snapshot, listener.direction, None, protocol);
         record.note(down, exchange);
         return Err(Error::with_status(Flag::DownstreamProtocol, status));
     }
-    let bytes = down.inbox.bytes();
-    let authority = exchange.request.authority.or(exchange.request.host);
-    let authority = authority.map_or(&b""[..], |span| span.of(bytes));
-    let route = listener
-        .routes
-        .find(authority, exchange.request.path.of(bytes));
+    let bytes = down.bytes();
+    let (authority, path) = destination(&exchange.request, bytes);
+    let route = listener.routes.find(authority, path);
     let cluster = route.map(|route| route.cluster);
-    record.assign(down, &view.snapshot, listener.direction, cluster);
+    record.assign(down, &view.snapshot, listener.direction, cluster, protocol);
     record.note(down, exchange);
     let route = route.ok_or_else(|| Error::new(Flag::NoRoute))?;
-    authorize::check(route, down.id.as_ref())?;
+    authorize::check(route, client.id.as_ref())?;
+    if exchange.request.method == Method::Connect {
+        let connected = connect::serve(down, exchange, view, route, record);
+        return Box::pin(connected).await.map(|()| false);
+    }
+    if protocol == Protocol::Grpc {
+        exchange.until_ms = grpc_deadline(exchange, down.bytes(), client.worker.reactor.now_ms());
+    }
     filter(down, exchange, &route.filters).await?;
     prepare(down, exchange, listener);
     record.note_added(exchange);
@@ -125,20 +177,48 @@ async fn proxy(
         snapshot: &view.snapshot,
         route,
     };
-    attempts(down, exchange, &view, &plan, record).await
+    attempts(down, exchange, view, &plan, record).await
+}
+
+/// Host and path by which a request is routed; CONNECT has no path.
+fn destination<'b>(head: &RequestHead, bytes: &'b [u8]) -> (&'b [u8], &'b [u8]) {
+    if head.method == Method::Connect {
+        return (head.path.of(bytes), b"/");
+    }
+    let authority = head.authority.or(head.host);
+    let authority = authority.map_or(&b""[..], |span| span.of(bytes));
+    (authority, head.path.of(bytes))
+}
+
+/// What the metrics call it.
+fn protocol(exchange: &Exchange, bytes: &[u8]) -> Protocol {
+    match exchange.request.origin {
+        Origin::Http2 if exchange.is_grpc(bytes) => Protocol::Grpc,
+        Origin::Http2 => Protocol::Http2,
+        Origin::Http1 => Protocol::Http1,
+    }
+}
+
+/// When a gRPC call has to be over (`grpc-timeout`), in ms of the reactor's clock.
+fn grpc_deadline(exchange: &Exchange, bytes: &[u8], now_ms: u64) -> u64 {
+    let line = exchange.request.find(bytes, "grpc-timeout");
+    let limit = line.and_then(|line| headers::grpc_timeout(line.value.of(bytes)));
+    limit.map_or(u64::MAX, |limit| {
+        now_ms.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+    })
 }
 
 /// What is well formed but not to be routed, with the status that says so.
 fn refusal(head: &RequestHead, bytes: &[u8], listener: &Listener) -> Option<u16> {
     if head.method == Method::Connect {
-        return Some(501);
+        return (!listener.connect).then_some(501);
     }
     (!listener.routes.takes(head.path.of(bytes))).then_some(400)
 }
 
 /// Runs the filters; only those that declare it wait or see the body.
 async fn filter(
-    down: &mut Downstream,
+    down: &mut Downstream<'_>,
     exchange: &mut Exchange,
     filters: &[filter::Filter],
 ) -> Result<()> {
@@ -146,8 +226,8 @@ async fn filter(
         Box::pin(gather(down, exchange, limit)).await?;
     }
     for filter in filters {
-        let reactor = &down.worker.reactor;
-        match filter.on_request(exchange, down.inbox.bytes(), reactor) {
+        let reactor = &down.client.worker.reactor;
+        match filter.on_request(exchange, down.bytes(), reactor) {
             Verdict::Continue => {}
             Verdict::Wait(answer) => answer.await,
         }
@@ -155,30 +235,48 @@ async fn filter(
     Ok(())
 }
 
-/// Reads until the request's whole body, of at most `limit` bytes with its framing, is in its
-/// buffer, behind the head.
-async fn gather(down: &mut Downstream, exchange: &mut Exchange, limit: usize) -> Result<()> {
+/// Waits until the request's whole body, of at most `limit` bytes with its framing, is there.
+async fn gather(down: &mut Downstream<'_>, exchange: &mut Exchange, limit: usize) -> Result<()> {
     if matches!(exchange.request.framing, Framing::Length(length) if length > limit as u64) {
         return Err(Error::new(Flag::TooLarge));
     }
-    if exchange.request.expect_continue {
+    let go_on = exchange.request.expect_continue;
+    if go_on {
         // Nobody else says so while the request is here.
-        exchange.drop_request_line(down.inbox.bytes(), "expect");
-        let go_on = [IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")];
-        down.stream.write(&go_on).map_err(Error::downstream)?;
-        down.stream.flush().await.map_err(Error::downstream)?;
+        exchange.drop_request_line(down.bytes(), "expect");
     }
-    let idle = down
-        .worker
-        .view()
-        .snapshot
-        .config
-        .limits
-        .stream_idle_timeout;
+    let reactor = &down.client.worker.reactor;
+    let view = down.client.worker.view();
+    let idle = view.snapshot.config.limits.stream_idle_timeout;
+    match &mut down.link {
+        Link::Http1(link) => {
+            if go_on {
+                let line = [IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")];
+                link.stream.write(&line).map_err(Error::downstream)?;
+                link.stream.flush().await.map_err(Error::downstream)?;
+            }
+            gather_http1(link, exchange, limit, || reactor.deadline_after(idle)).await
+        }
+        Link::Http2(link) => {
+            if go_on {
+                link.stream.send_status(100, b"", None);
+            }
+            link.stream.gather(limit, || reactor.deadline_after(idle)).await
+        }
+    }
+}
+
+/// Reads until the body stands in the buffer, behind the head.
+async fn gather_http1(
+    link: &mut http1::Link,
+    exchange: &Exchange,
+    limit: usize,
+    start_clock: impl Fn(),
+) -> Result<()> {
     let mut body = Body::new(exchange.request.framing);
     let mut seen = exchange.request.len;
     loop {
-        let taken = body.advance(&down.inbox.bytes()[seen..]);
+        let taken = body.advance(&link.inbox.bytes()[seen..]);
         seen += taken.map_err(|_| Error::new(Flag::DownstreamProtocol))?;
         if seen - exchange.request.len > limit {
             return Err(Error::new(Flag::TooLarge));
@@ -186,58 +284,53 @@ async fn gather(down: &mut Downstream, exchange: &mut Exchange, limit: usize) ->
         if body.is_done() {
             return Ok(());
         }
-        down.worker.reactor.deadline_after(idle);
-        if down
-            .stream
-            .fill(&mut down.inbox)
-            .await
-            .map_err(Error::downstream)?
-            == 0
-        {
+        start_clock();
+        let filled = link.stream.fill(&mut link.inbox).await;
+        if filled.map_err(Error::downstream)? == 0 {
             return Err(Error::new(Flag::DownstreamClosed));
         }
     }
 }
 
-fn prepare(down: &Downstream, exchange: &mut Exchange, listener: &Listener) {
-    let random = || u128::from(down.worker.random()) << 64 | u128::from(down.worker.random());
-    let (bytes, peer) = (down.inbox.bytes(), down.peer.ip());
+fn prepare(down: &Downstream<'_>, exchange: &mut Exchange, listener: &Listener) {
+    let worker = &down.client.worker;
+    let random = || u128::from(worker.random()) << 64 | u128::from(worker.random());
+    let (bytes, peer) = (down.bytes(), down.client.peer.ip());
+    headers::prepare_upgrade(exchange, bytes, listener);
     headers::prepare_request(exchange, bytes, listener, peer, random);
 }
 
 /// Sends the request to an endpoint, and to further ones as long as that is safe.
 async fn attempts(
-    down: &mut Downstream,
+    down: &mut Downstream<'_>,
     exchange: &mut Exchange,
     view: &View,
     plan: &Plan<'_>,
     record: &mut Record,
 ) -> Result<bool> {
+    let worker = &down.client.worker;
     let cluster = &view.clusters[plan.route.cluster];
-    let balance = plan.snapshot.clusters[plan.route.cluster].balance;
+    let settings = &plan.snapshot.clusters[plan.route.cluster];
     let mut tried = Tried::default();
     let mut want = retry::want(&exchange.request);
+    let mut fresh = 0;
     loop {
-        let random = || down.worker.random();
+        let random = || worker.random();
         let turn = cluster.next_turn();
-        let place = balance::pick(&cluster.endpoints, balance, tried, turn, random)
+        let place = balance::pick(&cluster.endpoints, settings.balance, tried, turn, random)
             .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
         let state = Rc::clone(&cluster.endpoints[place]);
-        let attempt = match pool::checkout(&down.worker, &state, want).await {
+        let speaks = pool::speaks(&state, settings.protocol, &exchange.request);
+        record.sent_to(state.endpoint.address);
+        let (failed, reused) = match pool::checkout(worker, &state, speaks, want).await {
             Ok(upstream) => {
-                let reused = upstream.reused;
-                record.sent_to(state.endpoint.address);
-                let result =
-                    forward::exchange(down, &upstream.stream, exchange, plan, record).await;
+                let up = upstream.peer();
+                let result = forward::exchange(down, up, exchange, plan, record).await;
+                let reused = upstream.is_reused();
+                upstream.finish(worker, result.as_ref().is_ok_and(|outcome| outcome.keep_up));
                 match result {
-                    Ok(outcome) => {
-                        upstream.checkin(&down.worker, outcome.keep_up);
-                        return Ok(outcome.keep_down);
-                    }
-                    Err(failed) => {
-                        upstream.checkin(&down.worker, false);
-                        (failed, reused)
-                    }
+                    Ok(outcome) => return Ok(outcome.keep_down),
+                    Err(failed) => (failed, reused),
                 }
             }
             Err(error) => (
@@ -248,14 +341,15 @@ async fn attempts(
                 false,
             ),
         };
-        let (failed, reused) = attempt;
-        let again = retry::may(&failed, reused, &exchange.request, tried.count());
-        match again {
+        match retry::may(&failed, reused, &exchange.request, tried.count() + fresh) {
             // With nobody left to ask, what went wrong with the last is the answer.
             retry::Again::Elsewhere if (tried.count() as usize) + 1 < cluster.endpoints.len() => {
                 tried.add(place);
             }
-            retry::Again::OnFreshConnection => want = Want::Fresh,
+            retry::Again::OnFreshConnection => {
+                want = Want::Fresh;
+                fresh += 1;
+            }
             _ => return Err(failed.error),
         }
         exchange.response_extra.clear();

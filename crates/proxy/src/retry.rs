@@ -18,15 +18,21 @@ pub(crate) enum Again {
     OnFreshConnection,
 }
 
-/// `reused`: the connection had carried a request before. `tried`: endpoints tried in vain.
+/// `reused`: the connection had carried a request before. `tried`: endpoints and connections tried
+/// in vain.
 pub(crate) fn may(failed: &Failed, reused: bool, head: &RequestHead, tried: u32) -> Again {
     if failed.error.is_unsent() && tried < ELSEWHERE_MAX {
         return Again::Elsewhere;
     }
+    let again = failed.intact && tried < ELSEWHERE_MAX;
+    // The upstream says that it has not looked at it (RFC 9113 §8.7).
+    if failed.error.flag == Flag::UpstreamRefused && again {
+        return Again::OnFreshConnection;
+    }
     // A server that closes an idle connection has not seen the request; but that it has not can
     // only be taken for granted where seeing it twice would do no harm (RFC 9110 §9.2.2).
     let closed = failed.error.flag == Flag::UpstreamClosed;
-    if closed && reused && failed.intact && is_idempotent(head.method) {
+    if closed && reused && again && is_idempotent(head.method) {
         return Again::OnFreshConnection;
     }
     Again::Never

@@ -75,6 +75,16 @@ impl Table {
         !self.closed || is_plain(without_query(path))
     }
 
+    /// Every route, some more than once.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.rows.iter().map(|(_, route)| route)
+    }
+
+    /// Whether a route depends on the host.
+    pub(crate) fn has_hosts(&self) -> bool {
+        self.rows.iter().any(|(host, _)| *host != Host::Any)
+    }
+
     /// The route for `authority` (host with or without port) and `path`.
     pub(crate) fn find(&self, authority: &[u8], path: &[u8]) -> Option<&Arc<Route>> {
         let host = without_port(authority);

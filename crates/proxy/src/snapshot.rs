@@ -5,15 +5,28 @@ use crate::filter::Filter;
 use crate::route::Table;
 use identity::SpiffeId;
 use identity::credentials::{Credentials, Paths};
-use identity::tls::{self, ALPN_HTTP1, ALPN_PUBLIC_HTTP1, Tickets};
-use model::{Balance, Config, Direction, Limits, TlsMode, Transport};
+use identity::tls::{self, ALPN_H2, ALPN_HOP, ALPN_HTTP1, ALPN_PUBLIC_H2, ALPN_PUBLIC_HTTP1};
+use identity::tls::{ALPN_TCP, Tickets};
+use model::{Balance, Config, Direction, Limits, ListenerProtocol, Protocol, ProxyProtocol};
+use model::{TlsMode, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-/// What a sidecar offers and accepts inside mesh TLS.
-pub(crate) const ALPN: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
+/// What a sidecar accepts inside mesh TLS, in the order of its preference.
+pub(crate) const ALPN: &[&[u8]] = &[
+    ALPN_HOP,
+    ALPN_H2,
+    ALPN_HTTP1,
+    ALPN_TCP,
+    ALPN_PUBLIC_HTTP1,
+    ALPN_PUBLIC_H2,
+];
+
+/// What is offered for one request after the other.
+const ALPN_REQUESTS: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
 
 /// Why a configuration cannot be put to use.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +83,35 @@ pub(crate) struct Listener {
     pub(crate) request_id: bool,
     pub(crate) forwarded_for: bool,
     pub(crate) routes: Table,
+    pub(crate) reading: Reading,
+    /// How long a silent peer is waited for before its destination is dialled.
+    pub(crate) detect_timeout: Duration,
+    /// Whether CONNECT is taken.
+    pub(crate) connect: bool,
+    /// Whether connections begin with a PROXY header.
+    pub(crate) proxy_protocol: bool,
+    /// Lower case; `*` alone for all.
+    upgrades: Vec<String>,
+}
+
+/// What becomes of a listener's connections, as far as the configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Requests only: anything else is refused.
+    Http,
+    /// Unread from the first byte.
+    Opaque,
+    /// Requests where the first bytes are some, unread otherwise.
+    Either,
+}
+
+impl Listener {
+    /// Whether a request may turn its connection into `protocol` (RFC 9110, section 7.8). Never
+    /// h2c: requests would come in past the routes.
+    pub(crate) fn upgrades_to(&self, protocol: &[u8]) -> bool {
+        let fits = |name: &String| name == "*" || protocol.eq_ignore_ascii_case(name.as_bytes());
+        !protocol.eq_ignore_ascii_case(b"h2c") && self.upgrades.iter().any(fits)
+    }
 }
 
 /// What a matched request is to go through.
@@ -85,6 +127,10 @@ pub(crate) struct Route {
 pub(crate) struct Cluster {
     pub(crate) name: Arc<str>,
     pub(crate) balance: Balance,
+    /// What its endpoints speak.
+    pub(crate) protocol: Protocol,
+    /// What unread connections to it begin with.
+    pub(crate) proxy_protocol: Option<ProxyProtocol>,
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     /// Who answers, as far as the configuration demands a proof.
     pub(crate) destination: Option<SpiffeId>,
@@ -101,7 +147,29 @@ pub(crate) struct Endpoint {
 /// How an endpoint proves itself.
 pub(crate) struct Mtls {
     pub(crate) expected: Vec<SpiffeId>,
-    pub(crate) config: Arc<ClientConfig>,
+    /// Whether requests share connections ([`Transport::Leno`]).
+    pub(crate) shared: bool,
+    /// One request after the other.
+    pub(crate) http: Arc<ClientConfig>,
+    pub(crate) h2: Arc<ClientConfig>,
+    /// Between two sidecars of ours.
+    pub(crate) hop: Arc<ClientConfig>,
+    /// Unread connections.
+    pub(crate) tcp: Arc<ClientConfig>,
+}
+
+impl Mtls {
+    /// `http` is the configuration that the others differ from by their protocols only.
+    fn build(expected: Vec<SpiffeId>, shared: bool, http: Arc<ClientConfig>) -> Self {
+        Self {
+            expected,
+            shared,
+            h2: tls::with_alpn(&http, &[ALPN_H2]),
+            hop: tls::with_alpn(&http, &[ALPN_HOP]),
+            tcp: tls::with_alpn(&http, &[ALPN_TCP]),
+            http,
+        }
+    }
 }
 
 impl Endpoint {
@@ -110,7 +178,9 @@ impl Endpoint {
         let proof = match (&self.mtls, &other.mtls) {
             (None, None) => true,
             (Some(one), Some(other)) => {
-                one.expected == other.expected && Arc::ptr_eq(&one.config, &other.config)
+                one.expected == other.expected
+                    && one.shared == other.shared
+                    && Arc::ptr_eq(&one.http, &other.http)
             }
             _ => false,
         };
@@ -249,20 +319,19 @@ fn build_cluster(
     let mut endpoints: Vec<Arc<Endpoint>> = Vec::with_capacity(cluster.endpoints.len());
     for endpoint in &cluster.endpoints {
         let mtls = match (endpoint.transport, own) {
-            (Transport::Mtls, Some(own)) => {
+            (Transport::Mtls | Transport::Leno, Some(own)) => {
                 let expected = spiffe_ids(&endpoint.identities)?;
                 let twin = find_configuration(&expected, &endpoints, known);
-                let config =
-                    match twin {
-                        Some(config) => config,
-                        None => tls::client_config(&own.credentials, ALPN, &expected).map_err(
-                            |source| Error::Cluster {
-                                cluster: cluster.name.clone(),
-                                source,
-                            },
-                        )?,
-                    };
-                Some(Mtls { expected, config })
+                let config = match twin {
+                    Some(config) => config,
+                    None => tls::client_config(&own.credentials, ALPN_REQUESTS, &expected)
+                        .map_err(|source| Error::Cluster {
+                            cluster: cluster.name.clone(),
+                            source,
+                        })?,
+                };
+                let shared = endpoint.transport == Transport::Leno;
+                Some(Mtls::build(expected, shared, config))
             }
             _ => None,
         };
@@ -284,6 +353,8 @@ fn build_cluster(
     Ok(Cluster {
         name,
         balance: cluster.balance,
+        protocol: cluster.protocol,
+        proxy_protocol: cluster.proxy_protocol,
         destination,
         endpoints,
     })
@@ -304,7 +375,7 @@ fn find_configuration(
             .mtls
             .as_ref()
             .filter(|mtls| mtls.expected == expected)?;
-        Some(Arc::clone(&mtls.config))
+        Some(Arc::clone(&mtls.http))
     })
 }
 
@@ -330,5 +401,45 @@ fn build_listener(listener: &model::Listener, config: &Config) -> Result<Listene
         request_id: listener.request_id,
         forwarded_for: listener.forwarded_for,
         routes,
+        reading: reading(listener, config),
+        detect_timeout: listener.detect_timeout,
+        connect: listener.connect,
+        proxy_protocol: listener.proxy_protocol,
+        upgrades: listener.upgrades.clone(),
     })
+}
+
+/// What is not HTTP goes where the catch-all route leads. A listener with rules about paths or
+/// headers takes requests only: bytes that an application reads as one, and we do not, would get
+/// past them.
+fn reading(listener: &model::Listener, config: &Config) -> Reading {
+    match listener.protocol {
+        ListenerProtocol::Http => return Reading::Http,
+        ListenerProtocol::Tcp => return Reading::Opaque,
+        ListenerProtocol::Auto => {}
+    }
+    let is_plain = |route: &&model::Route| route.prefix == "/" && route.filters.is_empty();
+    let is_catch_all =
+        |route: &&model::Route| route.prefix == "/" && route.hosts.contains(&model::HostMatch::Any);
+    let catch_all = listener.routes.iter().find(is_catch_all);
+    let cluster = catch_all.and_then(|route| {
+        config
+            .clusters
+            .iter()
+            .find(|cluster| cluster.name == route.cluster)
+    });
+    let Some(cluster) = cluster else {
+        return Reading::Http;
+    };
+    let is_opaque = |port: u16| config.opaque_ports.contains(&port);
+    let mut ports = cluster
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.address.port());
+    match cluster.protocol {
+        Protocol::Tcp => Reading::Opaque,
+        _ if is_opaque(listener.address.port()) || ports.any(is_opaque) => Reading::Opaque,
+        Protocol::Auto if listener.routes.iter().all(|route| is_plain(&route)) => Reading::Either,
+        Protocol::Auto | Protocol::Http1 | Protocol::Http2 => Reading::Http,
+    }
 }

@@ -10,6 +10,9 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Poll, ready};
 
+/// Bytes that are worth a copy to be one slice.
+const GATHERED_MAX: usize = 4096;
+
 pub(crate) struct Stream {
     pub(crate) tcp: Tcp,
     pub(crate) tls: Option<Box<Tls>>,
@@ -100,11 +103,23 @@ impl Stream {
         let mut sealed = self.pool.seal.borrow_mut();
         sealed.clear();
         tls.seal(slices, &mut sealed)?;
-        self.send(&[IoSlice::new(&sealed)])
+        self.send_vectored(&[IoSlice::new(&sealed)])
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes as they are. Small slices are gathered: copying them costs less than the kernel
+    /// takes for looking at each.
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        let small = || slices.iter().map(|slice| slice.len()).sum::<usize>() <= GATHERED_MAX;
+        if slices.len() < 2 || !small() {
+            return self.send_vectored(slices);
+        }
+        let mut gathered = self.pool.seal.borrow_mut();
+        gathered.clear();
+        slices.iter().for_each(|slice| gathered.extend_from_slice(slice));
+        self.send_vectored(&[IoSlice::new(&gathered)])
+    }
+
+    fn send_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
         let mut pending = self.pending.borrow_mut();
         let mut sent = 0;
         if pending.is_empty()
@@ -127,13 +142,19 @@ impl Stream {
     /// # Errors
     /// The socket's, or `TimedOut` at the task's deadline.
     pub(crate) async fn flush(&self) -> io::Result<()> {
-        if self.pending.borrow().is_empty() {
-            return Ok(());
-        }
         poll_fn(|_| self.poll_flush()).await
     }
 
-    fn poll_flush(&self) -> Poll<io::Result<()>> {
+    /// Whether the kernel has everything.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.pending.borrow().is_empty()
+    }
+
+    /// See [`Stream::flush`].
+    pub(crate) fn poll_flush(&self) -> Poll<io::Result<()>> {
+        if self.has_sent() {
+            return Poll::Ready(Ok(()));
+        }
         let mut pending = self.pending.borrow_mut();
         while !pending.is_empty() {
             let count = ready!(self.tcp.poll_write(&pending))?;
@@ -146,13 +167,19 @@ impl Stream {
 
     /// Ends our direction in an orderly way; reading goes on.
     pub(crate) fn finish(&self) {
+        self.announce_end();
+        // An error means that the peer is gone, which ends the direction as well.
+        let _ = self.tcp.shutdown_write();
+    }
+
+    /// The part of [`Stream::finish`] that may have to be flushed: where the kernel is full, the
+    /// peer would otherwise see a stream cut short.
+    pub(crate) fn announce_end(&self) {
         if let Some(tls) = &self.tls {
             let mut alert = Vec::new();
             if tls.close(&mut alert).is_ok() {
                 let _ = self.send(&[IoSlice::new(&alert)]);
             }
         }
-        // An error means that the peer is gone, which ends the direction as well.
-        let _ = self.tcp.shutdown_write();
     }
 }

@@ -5,8 +5,10 @@ use crate::buffer;
 use crate::connection;
 use crate::exchange::Exchange;
 use crate::heap;
+use crate::http2::Desk;
 use crate::listener::{self, Listening};
 use crate::pool::EndpointState;
+use crate::rate::Rate;
 use crate::snapshot::{ALPN, Endpoint, Snapshot};
 use crate::telemetry::access_log::Sender as LogSender;
 use crate::telemetry::metrics::{Recorder, Registry, Side};
@@ -24,7 +26,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Requests' storage that a worker keeps for the next ones.
 const EXCHANGES_KEPT: usize = 64;
@@ -106,10 +108,18 @@ pub(crate) struct Worker {
     exchanges: RefCell<Vec<Box<Exchange>>>,
     seats: Arc<Vec<Seat>>,
     listening: RefCell<HashMap<Arc<str>, Rc<Listening>>>,
+    /// Of connections that this worker accepts, for itself and for others.
+    arrivals: Rate,
     random: Cell<u64>,
+    /// Tasks that have served a request over HTTP/2 and wait for another.
+    desks: RefCell<Vec<Rc<Desk>>>,
+    /// Bytes of bodies held for receivers that are slower than their senders.
+    held_bytes: Cell<usize>,
     draining: Cell<bool>,
     /// Connections without a request are to go now.
     closing_idle: Cell<bool>,
+    /// All are to go now.
+    ending: Cell<bool>,
     /// The task that looks after idle upstream connections, and whether its clock runs.
     janitor: Cell<Option<TaskId>>,
     janitor_waits: Cell<bool>,
@@ -124,6 +134,8 @@ pub(crate) struct View {
 
 pub(crate) struct ClusterState {
     pub(crate) endpoints: Vec<Rc<EndpointState>>,
+    /// Somebody there spoke before being spoken to: connections are passed on without waiting.
+    pub(crate) server_first: Cell<bool>,
     turn: Cell<usize>,
 }
 
@@ -155,10 +167,28 @@ impl View {
         };
         let clusters = snapshot.clusters.iter().map(|cluster| ClusterState {
             endpoints: cluster.endpoints.iter().map(state).collect(),
+            server_first: Cell::new(false),
             turn: Cell::new(0),
         });
         let clusters = clusters.collect();
         Self { snapshot, clusters }
+    }
+}
+
+/// What a handshake proved of the peer.
+pub(crate) struct Proof {
+    pub(crate) id: SpiffeId,
+    /// The protocol that follows.
+    pub(crate) alpn: Vec<u8>,
+    /// How long both certificates are valid still.
+    pub(crate) lifetime: Duration,
+}
+
+impl Proof {
+    /// When one of the certificates ends, in ms of a clock that shows `now_ms`.
+    pub(crate) fn expires_ms(&self, now_ms: u64) -> u64 {
+        let left = u64::try_from(self.lifetime.as_millis()).unwrap_or(u64::MAX);
+        now_ms.saturating_add(left)
     }
 }
 
@@ -168,15 +198,21 @@ fn check(
     view: &View,
     proven: &Proven,
     side: identity::tls::Side<'_>,
-) -> Result<SpiffeId, HandshakeFailure> {
+) -> Result<Proof, HandshakeFailure> {
     identity::tls::check_alpn(proven.alpn.as_deref(), ALPN)?;
     let identity = view.snapshot.identity.as_ref();
     let credentials = &identity.ok_or(HandshakeFailure::Other)?.credentials;
-    if proven.resumed {
-        let checked = identity::tls::recheck(&proven.chain, credentials, side);
-        return checked.map_err(|error| identity::failure::classify(&error));
-    }
-    identity::tls::peer_id(&proven.chain).map_err(|_| HandshakeFailure::NoSpiffeId)
+    let id = match proven.resumed {
+        true => identity::tls::recheck(&proven.chain, credentials, side)
+            .map_err(|error| identity::failure::classify(&error))?,
+        false => identity::tls::peer_id(&proven.chain).map_err(|_| HandshakeFailure::NoSpiffeId)?,
+    };
+    let lifetime = identity::tls::lifetime(&proven.chain, credentials, SystemTime::now());
+    Ok(Proof {
+        id,
+        alpn: proven.alpn.clone().unwrap_or_default(),
+        lifetime: lifetime.map_err(|_| HandshakeFailure::NoSpiffeId)?,
+    })
 }
 
 /// Runs a worker on the calling thread until it is drained.
@@ -196,9 +232,13 @@ pub(crate) fn run(plan: Plan) -> io::Result<()> {
         exchanges: RefCell::default(),
         seats: plan.seats,
         listening: RefCell::default(),
+        arrivals: Rate::default(),
         random: Cell::new(crate::random::seed()),
+        desks: RefCell::default(),
+        held_bytes: Cell::new(0),
         draining: Cell::new(false),
         closing_idle: Cell::new(false),
+        ending: Cell::new(false),
         janitor: Cell::new(None),
         janitor_waits: Cell::new(false),
     });
@@ -230,6 +270,8 @@ async fn listen_to(worker: Rc<Worker>, mailbox: Mailbox<Message>) {
 async fn drain(worker: Rc<Worker>) {
     const STEPS: u32 = 20;
     worker.draining.set(true);
+    // Shared connections tell their peers to begin nothing more.
+    worker.reactor.wake_all();
     let names: Vec<_> = worker.listening.borrow().keys().cloned().collect();
     names.iter().for_each(|name| worker.unlisten(name));
     // What was queued is accepted before we look whether anybody is there.
@@ -245,6 +287,10 @@ async fn drain(worker: Rc<Worker>) {
         }
         worker.reactor.sleep(limit / STEPS).await;
     }
+    // Those that last until somebody ends them have one turn to say that it is us.
+    worker.ending.set(true);
+    worker.reactor.wake_all();
+    worker.reactor.yield_now().await;
     worker.reactor.stop();
 }
 
@@ -282,6 +328,11 @@ impl Worker {
         self.closing_idle.get()
     }
 
+    /// Whether the drain's time is over.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.get()
+    }
+
     /// Storage for one request.
     pub(crate) fn lend_exchange(&self) -> Box<Exchange> {
         self.exchanges.borrow_mut().pop().unwrap_or_default()
@@ -293,6 +344,38 @@ impl Worker {
         if kept.len() < EXCHANGES_KEPT {
             kept.push(exchange);
         }
+    }
+
+    /// Which worker this is, of how many.
+    pub(crate) fn place(&self) -> (u16, u16) {
+        let short = |count| u16::try_from(count).unwrap_or(u16::MAX);
+        (short(self.id), short(self.seats.len()))
+    }
+
+    /// A task that waits for a request.
+    pub(crate) fn lend_desk(&self) -> Option<Rc<Desk>> {
+        self.desks.borrow_mut().pop()
+    }
+
+    /// Lets a task wait for its next request, unless `kept` do so already.
+    pub(crate) fn keep_desk(&self, desk: &Rc<Desk>, kept: usize) -> bool {
+        let mut desks = self.desks.borrow_mut();
+        if desks.len() < kept {
+            desks.push(Rc::clone(desk));
+            return true;
+        }
+        false
+    }
+
+    /// Counts bytes that are held; says whether there may be more.
+    pub(crate) fn hold_bytes(&self, count: usize) -> bool {
+        let held = self.held_bytes.get() + count;
+        self.held_bytes.set(held);
+        held <= self.view.borrow().snapshot.config.limits.buffer_bytes
+    }
+
+    pub(crate) fn release_bytes(&self, count: usize) {
+        self.held_bytes.set(self.held_bytes.get() - count);
     }
 
     /// Not for secrets.
@@ -330,7 +413,7 @@ impl Worker {
         view: &View,
         proven: Result<Proven, Failure>,
         side: identity::tls::Side<'_>,
-    ) -> Result<SpiffeId, HandshakeFailure> {
+    ) -> Result<Proof, HandshakeFailure> {
         let place = match side {
             identity::tls::Side::Downstream => Side::Downstream,
             identity::tls::Side::Upstream(_) => Side::Upstream,
@@ -338,11 +421,11 @@ impl Worker {
         let counters = self.recorder.connections();
         let checked = proven
             .map_err(|failure| failure.classify())
-            .and_then(|proven| check(view, &proven, side).map(|id| (id, proven.resumed)));
+            .and_then(|proven| check(view, &proven, side).map(|proof| (proof, proven.resumed)));
         match checked {
-            Ok((id, resumed)) => {
+            Ok((proof, resumed)) => {
                 counters.handshake(place, resumed);
-                Ok(id)
+                Ok(proof)
             }
             Err(failure) => {
                 counters.handshake_failed(place, failure);
@@ -388,14 +471,11 @@ impl Worker {
     /// Gives a new connection to the worker with the fewest, perhaps to ourselves.
     pub(crate) fn assign(self: &Rc<Self>, listening: &Listening, fd: OwnedFd, peer: SocketAddr) {
         let load = |seat: &Seat| seat.connections.load(Ordering::Relaxed);
-        let limit = self.view().snapshot.config.limits.connections;
-        if self
-            .seats
-            .iter()
-            .map(|seat| load(seat) as usize)
-            .sum::<usize>()
-            >= limit
-        {
+        let view = self.view();
+        let limits = &view.snapshot.config.limits;
+        let open: usize = self.seats.iter().map(|seat| load(seat) as usize).sum();
+        let rate = (limits.connection_rate * self.seats.len()) as u64;
+        if open >= limits.connections || !self.arrivals.admits(rate, self.reactor.now_ms()) {
             self.recorder.connections().rejected(listening.direction);
             return;
         }
@@ -429,7 +509,8 @@ impl Worker {
     }
 
     fn serve(self: &Rc<Self>, accepted: Accepted) {
-        self.reactor
-            .spawn(connection::serve(Rc::clone(self), accepted));
+        if let Some(connection) = connection::serve(Rc::clone(self), accepted) {
+            self.reactor.spawn(connection);
+        }
     }
 }

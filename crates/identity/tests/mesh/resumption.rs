@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use identity::ca::Authority;
 use identity::credentials::{Credentials, Paths};
-use identity::tls::{self, ALPN_HTTP1, Side, Tickets};
+use identity::tls::{self, ALPN_HTTP1, ALPN_TCP, Side, Tickets};
 use rustls::server::ProducesTickets;
 use rustls::{ClientConfig, HandshakeKind, ServerConfig};
 
@@ -40,6 +40,20 @@ fn second_connection_resumes_and_both_chains_are_recalled() {
         );
         assert_eq!(pair.server.alpn_protocol(), Some(ALPN_HTTP1));
     }
+}
+
+#[test]
+fn sessions_are_shared_among_the_protocols_of_one_client() {
+    let world = World::new();
+    let (a, b) = (world.credentials("a"), world.credentials("b"));
+    let both = [ALPN_HTTP1, ALPN_TCP];
+    let server = tls::server_config(&b, &both, &Tickets::new()).unwrap();
+    let http = client(&a, "b");
+    let tcp = tls::with_alpn(&http, &[ALPN_TCP]);
+    assert_eq!(kind(&server, &http), HandshakeKind::Full);
+    let pair = handshake(&server, &tcp).unwrap();
+    assert_eq!(pair.server.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert_eq!(pair.server.alpn_protocol(), Some(ALPN_TCP));
 }
 
 #[test]

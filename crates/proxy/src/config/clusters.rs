@@ -1,15 +1,39 @@
 //! The `clusters` section. Called by `config::build` before listeners, which name its clusters.
-//! Must never accept an mTLS endpoint without ids: any certificate of the mesh would do then.
+//! Must never accept a mesh endpoint without ids: any certificate of the mesh would do then.
 
-use model::{Balance, Cluster, Endpoint, Transport};
+use model::{Balance, Cluster, Endpoint, Protocol, ProxyProtocol, Transport};
 
 use super::Fault;
 use super::fields::Fields;
 use super::names::{self, Names};
 use super::node::Node;
 
-pub(super) const CLUSTER_KEYS: &[&str] = &["name", "balance", "endpoints"];
+pub(super) const CLUSTER_KEYS: &[&str] =
+    &["name", "balance", "protocol", "proxyProtocol", "endpoints"];
 pub(super) const ENDPOINT_KEYS: &[&str] = &["address", "transport", "identities"];
+
+/// Our words, then those of Kubernetes' `appProtocol` and what is written there for want of a
+/// standard: whatever is wrapped in TLS or is not HTTP is passed on unread.
+const PROTOCOLS: &[(&str, Protocol)] = &[
+    ("auto", Protocol::Auto),
+    ("http1", Protocol::Http1),
+    ("http2", Protocol::Http2),
+    ("tcp", Protocol::Tcp),
+    ("http", Protocol::Http1),
+    ("ws", Protocol::Http1),
+    ("kubernetes.io/ws", Protocol::Http1),
+    ("h2c", Protocol::Http2),
+    ("kubernetes.io/h2c", Protocol::Http2),
+    ("grpc", Protocol::Http2),
+    ("https", Protocol::Tcp),
+    ("tls", Protocol::Tcp),
+    ("wss", Protocol::Tcp),
+    ("kubernetes.io/wss", Protocol::Tcp),
+    ("mongo", Protocol::Tcp),
+    ("mysql", Protocol::Tcp),
+    ("postgresql", Protocol::Tcp),
+    ("redis", Protocol::Tcp),
+];
 
 /// `identity`: whether the file has that section.
 pub(super) fn read(node: &Node, identity: bool) -> Result<Vec<Cluster>, Fault> {
@@ -26,13 +50,32 @@ fn cluster(node: &Node, identity: bool, names: &mut Names) -> Result<Cluster, Fa
         ("roundRobin", Balance::RoundRobin),
         ("leastRequest", Balance::LeastRequest),
     ];
+    let protocol = fields
+        .map("protocol", |node| node.choice(PROTOCOLS))?
+        .unwrap_or_default();
     Ok(Cluster {
         name: names.claim(fields.required("name")?)?,
         balance: fields
             .map("balance", |node| node.choice(&balances))?
             .unwrap_or_default(),
+        protocol,
+        proxy_protocol: proxy_protocol(&fields, protocol)?,
         endpoints: endpoints(fields.required("endpoints")?, identity)?,
     })
+}
+
+fn proxy_protocol(fields: &Fields<'_>, protocol: Protocol) -> Result<Option<ProxyProtocol>, Fault> {
+    let Some(node) = fields.optional("proxyProtocol") else {
+        return Ok(None);
+    };
+    let version = node.choice(&[("v1", ProxyProtocol::V1), ("v2", ProxyProtocol::V2)])?;
+    match protocol {
+        Protocol::Auto | Protocol::Tcp => Ok(Some(version)),
+        Protocol::Http1 | Protocol::Http2 => Err(node.fault(
+            "a PROXY header is sent on opaque connections only",
+            "remove `proxyProtocol`, or set `protocol: tcp`",
+        )),
+    }
 }
 
 fn endpoints(node: &Node, identity: bool) -> Result<Vec<Endpoint>, Fault> {
@@ -55,10 +98,8 @@ fn endpoints(node: &Node, identity: bool) -> Result<Vec<Endpoint>, Fault> {
 
 fn endpoint(node: &Node, identity: bool) -> Result<Endpoint, Fault> {
     let fields = Fields::open(node, "an endpoint", ENDPOINT_KEYS)?;
-    let transports = [
-        ("plaintext", Transport::Plaintext),
-        ("mtls", Transport::Mtls),
-    ];
+    let transports = [Transport::Plaintext, Transport::Mtls, Transport::Leno]
+        .map(|transport| (transport.label(), transport));
     let transport = fields
         .map("transport", |node| node.choice(&transports))?
         .unwrap_or_default();
@@ -85,19 +126,25 @@ fn check_transport(
     endpoint: &Endpoint,
     identity: bool,
 ) -> Result<(), Fault> {
+    let transport = endpoint.transport.label();
     match (endpoint.transport, endpoint.identities.is_empty()) {
-        (Transport::Mtls, true) => Err(node.fault(
-            format!("the mtls endpoint {} has no identities", endpoint.address),
+        (Transport::Mtls | Transport::Leno, true) => Err(node.fault(
+            format!(
+                "the {transport} endpoint {} has no identities",
+                endpoint.address
+            ),
             "add `identities: [spiffe://…]`: the ids that may answer there",
         )),
         (Transport::Plaintext, false) => Err(fields.required("identities")?.fault(
-            "identities are checked on mtls endpoints only",
-            "add `transport: mtls`, or remove `identities`",
+            "identities are checked on mesh endpoints only",
+            "add `transport: mtls` or `leno`, or remove `identities`",
         )),
-        (Transport::Mtls, false) if !identity => Err(fields.required("transport")?.fault(
-            "mtls needs a certificate of our own",
-            "add the section `identity` with certificate, key and trustBundle",
-        )),
+        (Transport::Mtls | Transport::Leno, false) if !identity => {
+            Err(fields.required("transport")?.fault(
+                format!("{transport} needs a certificate of our own"),
+                "add the section `identity` with certificate, key and trustBundle",
+            ))
+        }
         _ => Ok(()),
     }
 }

@@ -1,19 +1,25 @@
 //! The `listeners` section. Called by `config::build` when clusters are known.
 //! Must never accept a listener that could serve nothing.
 
-use model::{Cluster, Direction, Listener, TlsMode};
+use model::{Cluster, Direction, Listener, ListenerProtocol, Route, TlsMode};
 
 use super::Fault;
 use super::fields::Fields;
 use super::names::{Addresses, Names};
-use super::node::Node;
+use super::node::{Node, quote};
 use super::routes;
+use super::scalar::Zero;
 
 pub(super) const LISTENER_KEYS: &[&str] = &[
     "name",
     "direction",
     "address",
     "tls",
+    "protocol",
+    "detectTimeout",
+    "upgrades",
+    "connect",
+    "proxyProtocol",
     "requestId",
     "forwardedFor",
     "routes",
@@ -53,15 +59,74 @@ fn listener(
     let directions =
         [Direction::Inbound, Direction::Outbound].map(|direction| (direction.label(), direction));
     let direction = fields.required("direction")?.choice(&directions)?;
+    let protocols = [
+        ("auto", ListenerProtocol::Auto),
+        ("http", ListenerProtocol::Http),
+        ("tcp", ListenerProtocol::Tcp),
+    ];
+    let protocol = fields
+        .map("protocol", |node| node.choice(&protocols))?
+        .unwrap_or_default();
+    let routes_node = fields.required("routes")?;
+    let routes = routes::read(routes_node, known.clusters)?;
+    if protocol == ListenerProtocol::Tcp {
+        check_opaque(routes_node, &routes)?;
+    }
+    let switch = |key| Ok(fields.map(key, Node::switch)?.unwrap_or(false));
     Ok(Listener {
         name: names.claim(fields.required("name")?)?,
         direction,
         address: taken.claim(fields.required("address")?)?,
         tls: tls(&fields, direction, known.identity)?,
-        request_id: fields.map("requestId", Node::switch)?.unwrap_or(false),
-        forwarded_for: fields.map("forwardedFor", Node::switch)?.unwrap_or(false),
-        routes: routes::read(fields.required("routes")?, known.clusters)?,
+        protocol,
+        detect_timeout: fields
+            .map("detectTimeout", |node| node.duration(Zero::Refused))?
+            .unwrap_or(Listener::DETECT_TIMEOUT),
+        upgrades: fields
+            .map("upgrades", upgrades)?
+            .unwrap_or_else(|| vec!["websocket".to_owned()]),
+        connect: switch("connect")?,
+        proxy_protocol: switch("proxyProtocol")?,
+        request_id: switch("requestId")?,
+        forwarded_for: switch("forwardedFor")?,
+        routes,
     })
+}
+
+/// Opaque connections have no path and no headers: a rule about them would never apply, and one
+/// that narrows access would be thought to.
+fn check_opaque(node: &Node, routes: &[Route]) -> Result<(), Fault> {
+    for (node, route) in node.list()?.iter().zip(routes) {
+        if route.prefix != "/" || !route.filters.is_empty() {
+            return Err(node.fault(
+                "a tcp listener sees neither paths nor headers",
+                "remove `prefix` and `filters` from the route, or set `protocol: http`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Names of protocols (RFC 9110, section 7.8: tokens), in lower case; `*` for all.
+fn upgrades(node: &Node) -> Result<Vec<String>, Fault> {
+    let nodes = node.list()?;
+    let one = |node: &Node| {
+        let word = node.text()?.to_ascii_lowercase();
+        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~/".contains(&b);
+        match &*word {
+            "*" if nodes.len() == 1 => Ok(word),
+            "h2c" => Err(node.fault(
+                "h2c would carry requests past the routes",
+                "remove it; HTTP/2 without TLS is taken by prior knowledge",
+            )),
+            _ if word.bytes().all(token) => Ok(word),
+            _ => Err(node.fault(
+                format!("{} is not an upgrade", quote(&word)),
+                "write names as in `Upgrade:`, [websocket], or [\"*\"] alone for all",
+            )),
+        }
+    };
+    nodes.iter().map(one).collect()
 }
 
 /// Inbound listeners take mesh TLS unless told otherwise, as far as there is a certificate.

@@ -1,7 +1,8 @@
-//! The small sections: workload, identity, admin and metrics addresses, access log, limits.
+//! The small sections: workload, identity, admin and metrics addresses, access log, ports, limits.
 //! Called by `config::build`. Must never open what it names.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use model::{AccessLog, IdentityFiles, Limits, LogFormat, Workload};
@@ -14,6 +15,9 @@ use super::scalar::Zero;
 
 /// More threads than any machine this is meant for has cores; a slip of the finger otherwise.
 pub(super) const WORKERS_MAX: usize = 256;
+
+/// At least a window's worth, or nothing would move; at most what no sidecar is given.
+const BUFFER_BYTES: RangeInclusive<usize> = 64 * 1024..=1 << 31;
 
 /// Loopback: the admin pages are for those who are on the machine.
 pub(super) const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 15000);
@@ -35,6 +39,14 @@ pub(super) const LIMITS_KEYS: &[&str] = &[
     "drainTimeout",
     "poolIdleTimeout",
     "poolConnections",
+    "streams",
+    "streamsPerConnection",
+    "connectionRate",
+    "bufferBytes",
+    "keepaliveInterval",
+    "keepaliveTimeout",
+    "tcpIdleTimeout",
+    "halfCloseTimeout",
 ];
 
 pub(super) fn workload(node: &Node) -> Result<Workload, Fault> {
@@ -98,6 +110,20 @@ pub(super) fn access_log(node: &Node, origin: &Path) -> Result<AccessLog, Fault>
     })
 }
 
+/// A list of ports, none twice.
+pub(super) fn ports(node: &Node) -> Result<Vec<u16>, Fault> {
+    let mut ports: Vec<u16> = Vec::new();
+    for entry in node.list()? {
+        let port = entry.count(1..=usize::from(u16::MAX))?;
+        let port = u16::try_from(port).expect("the range above is a port's");
+        if ports.contains(&port) {
+            return Err(entry.fault(format!("{port} is listed twice"), "remove one of them"));
+        }
+        ports.push(port);
+    }
+    Ok(ports)
+}
+
 pub(super) fn limits(node: &Node) -> Result<Limits, Fault> {
     let fields = Fields::open(node, "the limits", LIMITS_KEYS)?;
     let count = |key, range, default| {
@@ -126,5 +152,25 @@ pub(super) fn limits(node: &Node) -> Result<Limits, Fault> {
         drain_timeout: time("drainTimeout", Zero::Allowed, Limits::DRAIN_TIMEOUT)?,
         pool_idle_timeout: time("poolIdleTimeout", Zero::Refused, Limits::POOL_IDLE_TIMEOUT)?,
         pool_connections: count("poolConnections", 0..=100_000, Limits::POOL_CONNECTIONS)?,
+        streams: count("streams", 1..=10_000, Limits::STREAMS)?,
+        streams_per_connection: count(
+            "streamsPerConnection",
+            1..=1000,
+            Limits::STREAMS_PER_CONNECTION,
+        )?,
+        connection_rate: count("connectionRate", 0..=1_000_000, Limits::CONNECTION_RATE)?,
+        buffer_bytes: count("bufferBytes", BUFFER_BYTES, Limits::BUFFER_BYTES)?,
+        keepalive_interval: time(
+            "keepaliveInterval",
+            Zero::Allowed,
+            Limits::KEEPALIVE_INTERVAL,
+        )?,
+        keepalive_timeout: time("keepaliveTimeout", Zero::Refused, Limits::KEEPALIVE_TIMEOUT)?,
+        tcp_idle_timeout: time("tcpIdleTimeout", Zero::Allowed, Limits::TCP_IDLE_TIMEOUT)?,
+        half_close_timeout: time(
+            "halfCloseTimeout",
+            Zero::Allowed,
+            Limits::HALF_CLOSE_TIMEOUT,
+        )?,
     })
 }

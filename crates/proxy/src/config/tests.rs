@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use model::{Balance, Direction, Filter, HostMatch, Limits, TlsMode, Transport};
+use model::{
+    Balance, Direction, Filter, HostMatch, Limits, ListenerProtocol, Protocol, ProxyProtocol,
+    TlsMode, Transport,
+};
 
 use super::*;
 
@@ -88,6 +91,11 @@ fn the_smallest_file_gets_every_default() {
     let listener = &config.listeners[0];
     assert_eq!(listener.tls, TlsMode::Disabled);
     assert!(!listener.request_id && !listener.forwarded_for);
+    assert_eq!(listener.protocol, ListenerProtocol::Auto);
+    assert_eq!(listener.detect_timeout, Duration::from_millis(50));
+    assert_eq!(listener.upgrades, ["websocket"]);
+    assert!(!listener.connect && !listener.proxy_protocol);
+    assert_eq!(config.opaque_ports, Config::OPAQUE_PORTS);
     let route = &listener.routes[0];
     assert_eq!(
         (&*route.hosts, &*route.prefix),
@@ -95,6 +103,8 @@ fn the_smallest_file_gets_every_default() {
     );
     assert_eq!((&route.allow, route.filters.len()), (&None, 0));
     assert_eq!(config.clusters[0].balance, Balance::RoundRobin);
+    assert_eq!(config.clusters[0].protocol, Protocol::Auto);
+    assert_eq!(config.clusters[0].proxy_protocol, None);
 }
 
 #[test]
@@ -109,6 +119,7 @@ fn the_documented_example_is_read_as_documented() {
         Limits::default(),
         "the example spells out the defaults"
     );
+    assert_eq!(config.opaque_ports, Config::OPAQUE_PORTS);
     let [outbound, inbound] = &*config.listeners else {
         panic!("two listeners")
     };
@@ -134,8 +145,12 @@ fn the_documented_example_is_read_as_documented() {
     };
     assert_eq!((filters.len(), filters.last()), (5, Some(&hold)));
     let endpoint = &config.clusters[0].endpoints[0];
-    assert_eq!(endpoint.transport, Transport::Mtls);
+    assert_eq!(endpoint.transport, Transport::Leno);
     assert_eq!(endpoint.identities.len(), 1);
+    let database = &config.clusters[2];
+    assert_eq!(database.protocol, Protocol::Tcp);
+    assert_eq!(database.proxy_protocol, Some(ProxyProtocol::V2));
+    assert_eq!(database.endpoints[0].transport, Transport::Mtls);
 }
 
 #[test]
@@ -192,7 +207,7 @@ fn a_file_that_is_not_yaml_is_refused_at_its_place() {
             "- a\n",
             "line 1, column 1: the configuration must be a mapping, found a list; write \
              `key: value` lines; known keys: workload, workers, identity, admin, metrics, \
-             accessLog, limits, listeners, clusters",
+             accessLog, opaquePorts, limits, listeners, clusters",
         ),
         (
             "workers: 1\nworkers: 2\n",
@@ -421,8 +436,18 @@ fn endpoints_that_could_not_be_called_safely() {
     );
     check_endpoint(
         "{address: 127.0.0.1:80, identities: [spiffe://a/b]}",
-        "line 11, column 41: identities are checked on mtls endpoints only; add `transport: \
-         mtls`, or remove `identities`",
+        "line 11, column 41: identities are checked on mesh endpoints only; add `transport: \
+         mtls` or `leno`, or remove `identities`",
+    );
+    check_endpoint(
+        "{address: 127.0.0.1:80, transport: leno}",
+        "line 11, column 5: the leno endpoint 127.0.0.1:80 has no identities; add `identities: \
+         [spiffe://…]`: the ids that may answer there",
+    );
+    check_endpoint(
+        "{address: 127.0.0.1:80, transport: leno, identities: [spiffe://a/b]}",
+        "line 11, column 40: leno needs a certificate of our own; add the section `identity` with \
+         certificate, key and trustBundle",
     );
     check_endpoint(
         "{address: 127.0.0.1:80, transport: mtls, identities: [\"spiffe://a//b\"]}",
@@ -476,6 +501,89 @@ fn routes_that_could_not_match_or_answer() {
         "    []\n",
         "line 7, column 5: a listener without routes answers nothing; add one: `- cluster: …` \
          takes every request",
+    );
+}
+
+#[test]
+fn protocols_are_understood_as_kubernetes_spells_them() {
+    for (word, expected) in [
+        ("auto", Protocol::Auto),
+        ("http1", Protocol::Http1),
+        ("http", Protocol::Http1),
+        ("kubernetes.io/ws", Protocol::Http1),
+        ("http2", Protocol::Http2),
+        ("kubernetes.io/h2c", Protocol::Http2),
+        ("grpc", Protocol::Http2),
+        ("tcp", Protocol::Tcp),
+        ("https", Protocol::Tcp),
+    ] {
+        let text = SMALLEST.replacen("endpoints:", &format!("protocol: {word}\n  endpoints:"), 1);
+        assert_eq!(
+            parse(&text).unwrap().clusters[0].protocol,
+            expected,
+            "{word}"
+        );
+    }
+    check(
+        "endpoints: []",
+        "endpoints: []\n  protocol: htpp2",
+        "line 11, column 13: `htpp2` is not a choice; did you mean `http2`?",
+    );
+}
+
+#[test]
+fn settings_of_opaque_connections_where_there_are_none() {
+    check(
+        "endpoints: []",
+        "endpoints: []\n  protocol: grpc\n  proxyProtocol: v1",
+        "line 12, column 18: a PROXY header is sent on opaque connections only; remove \
+         `proxyProtocol`, or set `protocol: tcp`",
+    );
+    check(
+        "  - cluster: echo",
+        "  - cluster: echo\n    prefix: /a\n  protocol: tcp",
+        "line 7, column 5: a tcp listener sees neither paths nor headers; remove `prefix` and \
+         `filters` from the route, or set `protocol: http`",
+    );
+}
+
+#[test]
+fn upgrades_are_names_and_never_h2c() {
+    for (word, count) in [("[WebSocket, tls/1.0]", 2), ("[\"*\"]", 1), ("[]", 0)] {
+        let text = SMALLEST.replacen("  routes:", &format!("  upgrades: {word}\n  routes:"), 1);
+        assert_eq!(
+            parse(&text).unwrap().listeners[0].upgrades.len(),
+            count,
+            "{word}"
+        );
+    }
+    check(
+        "  routes:",
+        "  upgrades: [h2c]\n  routes:",
+        "line 6, column 14: h2c would carry requests past the routes; remove it; HTTP/2 without \
+         TLS is taken by prior knowledge",
+    );
+    check(
+        "  routes:",
+        "  upgrades: [websocket, \"*\"]\n  routes:",
+        "line 6, column 25: `*` is not an upgrade; write names as in `Upgrade:`, [websocket], or \
+         [\"*\"] alone for all",
+    );
+}
+
+#[test]
+fn ports_are_listed_once_and_may_be_none() {
+    let text = format!("opaquePorts: []\n{SMALLEST}");
+    assert_eq!(parse(&text).unwrap().opaque_ports, [0_u16; 0]);
+    check(
+        "listeners:",
+        "opaquePorts: [25, 70000]\nlisteners:",
+        "line 2, column 19: `70000` is out of range; from 1 to 65535",
+    );
+    check(
+        "listeners:",
+        "opaquePorts: [25, 25]\nlisteners:",
+        "line 2, column 19: 25 is listed twice; remove one of them",
     );
 }
 

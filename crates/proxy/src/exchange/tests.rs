@@ -17,7 +17,7 @@ fn request(head: &str, extra: &str, dropped: &[&str]) -> String {
     }
     exchange.request_extra.extend_from_slice(extra.as_bytes());
     let body = head.len() - exchange.request.len;
-    exchange.with_request(head.as_bytes(), body, joined)
+    exchange.with_request(head.as_bytes(), body, b"", joined)
 }
 
 fn joined(slices: &[IoSlice<'_>]) -> String {
@@ -30,7 +30,7 @@ fn an_unchanged_head_is_one_slice_with_its_body() {
     let head = "POST /x HTTP/1.1\r\nhOsT: a\r\nContent-Length: 2\r\n\r\nhi";
     let mut exchange = Exchange::default();
     exchange.request.parse(head.as_bytes(), &LIMITS).unwrap();
-    let slices = exchange.with_request(head.as_bytes(), 2, |slices| slices.len());
+    let slices = exchange.with_request(head.as_bytes(), 2, b"", |slices| slices.len());
     assert_eq!(slices, 1);
     assert_eq!(request(head, "", &[]), head);
 }
@@ -82,6 +82,6 @@ fn an_answer_of_http10_becomes_http11() {
         .response
         .parse(head.as_bytes(), &LIMITS, Method::Get)
         .unwrap();
-    let sent = exchange.with_response(head.as_bytes(), 2, joined);
+    let sent = exchange.with_response(head.as_bytes(), 2, b"", joined);
     assert_eq!(sent, "HTTP/1.1 200 Fine\r\nContent-Length: 2\r\n\r\nok");
 }

@@ -1,4 +1,5 @@
-//! What is logged of one request, and its line as text or JSON. Filled by `request::serve`.
+//! What is logged of one request or unread connection, and its line as text or JSON. Filled by
+//! `record`.
 //! Must never write a byte of a peer's unescaped.
 
 use std::io::Write as _;
@@ -18,9 +19,10 @@ pub struct Entry<'a> {
     pub method: &'a [u8],
     /// As received, with its query.
     pub path: &'a [u8],
-    /// The Host header, or the authority of an absolute target.
+    /// The Host header, or the authority of an absolute target; of an unread connection, the
+    /// server name of the application's own TLS.
     pub authority: &'a [u8],
-    /// `HTTP/1.1` or `HTTP/1.0`.
+    /// `HTTP/2`, `HTTP/1.1` or `HTTP/1.0`; `TCP` for a connection that was passed on unread.
     pub protocol: &'a str,
     /// 0: nothing was answered.
     pub status: u16,
@@ -79,8 +81,13 @@ impl Entry<'_> {
 
     fn write_request_line(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
         if self.method.is_empty() {
-            // It could not be read.
-            return out.write_all(b"-");
+            // It could not be read, or was not to be.
+            let protocol = if self.protocol.is_empty() {
+                "-"
+            } else {
+                self.protocol
+            };
+            return out.write_all(protocol.as_bytes());
         }
         quoted(self.method, out);
         out.push(b' ');

@@ -32,12 +32,21 @@ pub struct Labels {
 pub enum Protocol {
     /// HTTP/1.0 and HTTP/1.1.
     Http1,
+    /// HTTP/2.
+    Http2,
+    /// gRPC calls over HTTP/2.
+    Grpc,
+    /// Connections that were passed on unread: one counts as one request.
+    Tcp,
 }
 
 impl Protocol {
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Http1 => "http1",
+            Self::Http2 => "http2",
+            Self::Grpc => "grpc",
+            Self::Tcp => "tcp",
         }
     }
 }

@@ -1,0 +1,299 @@
+//! One HTTP/2 connection as its driver and its streams share it: the codec, what arrived for each
+//! stream, who waits for what. Never reads or writes the socket but in `drive`.
+
+use crate::stream::Stream;
+use crate::worker::Worker;
+use rt::TaskId;
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use wire::h2::{Code, Config, Connection, Key};
+use wire::http1::ResponseHead;
+
+/// Frames that may wait to be written before streams have to wait with their bodies: a record's
+/// worth several times over, and little enough that a small answer is not long behind a large one.
+pub(super) const OUTPUT_MAX: usize = 64 * 1024;
+/// A stream's storage keeps room of this size for the next stream; more is given back.
+const KEPT_BYTES: usize = 4 * 1024;
+
+/// Storage of heads that a connection keeps for the next ones.
+pub(super) const SPARE_HEADS: usize = 16;
+
+/// How far a connection's life has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Streams come and go.
+    Open,
+    /// No further streams; it ends with the last.
+    Retiring,
+    /// Nothing goes through any more.
+    Ended,
+}
+
+pub(crate) struct Mux {
+    pub(crate) worker: Rc<Worker>,
+    pub(super) stream: Stream,
+    core: RefCell<Core>,
+    pub(super) driver: Cell<TaskId>,
+    life: Cell<Life>,
+    /// Requests that it has begun to carry.
+    pub(super) carried: Cell<u64>,
+    /// Who wants to know when a stream ends or settings arrive: requests without a stream yet.
+    queue: RefCell<VecDeque<TaskId>>,
+    /// When the peer's or our own certificate ends, in ms of the reactor's clock.
+    pub(super) expires_ms: u64,
+}
+
+/// The codec with what belongs to its streams.
+pub(super) struct Core {
+    pub(super) wire: Connection,
+    slots: Vec<Slot>,
+    /// Streams that wait for the connection's window or for room in the output, in order.
+    pub(super) blocked: VecDeque<Key>,
+    /// Received bytes of bodies that nobody has taken yet.
+    buffered: usize,
+    /// Received bytes for which the connection's window has not been opened again.
+    owed: usize,
+    /// Storage of heads that were taken, for the next ones.
+    pub(super) spare: Vec<(Vec<u8>, ResponseHead)>,
+}
+
+/// What has arrived for one stream and was not taken yet. Reused by the stream's successor.
+pub(super) struct Slot {
+    pub(super) task: TaskId,
+    body: Vec<u8>,
+    taken: usize,
+    /// Bytes of the body for which the window was opened before they were taken.
+    widened: usize,
+    pub(super) ended: bool,
+    pub(super) trailers: Vec<u8>,
+    /// Response heads; nearly always one.
+    pub(super) heads: VecDeque<(Vec<u8>, ResponseHead)>,
+    pub(super) lost: Option<io::ErrorKind>,
+    /// Somebody holds it.
+    live: bool,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            task: TaskId::NONE,
+            body: Vec::new(),
+            taken: 0,
+            widened: 0,
+            ended: false,
+            trailers: Vec::new(),
+            heads: VecDeque::new(),
+            lost: None,
+            live: false,
+        }
+    }
+
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body[self.taken..]
+    }
+}
+
+impl Core {
+    pub(super) fn slot(&mut self, key: Key) -> &mut Slot {
+        &mut self.slots[key.index()]
+    }
+
+    /// A stream began; its storage is as good as new.
+    pub(super) fn begin(&mut self, key: Key, task: TaskId) {
+        while self.slots.len() <= key.index() {
+            self.slots.push(Slot::new());
+        }
+        let slot = self.slot(key);
+        debug_assert!(!slot.live, "a place is reused only after its release");
+        (slot.task, slot.live) = (task, true);
+    }
+
+    /// The slot of a stream that somebody still holds.
+    pub(super) fn live(&mut self, key: Key) -> Option<&mut Slot> {
+        self.slots.get_mut(key.index()).filter(|slot| slot.live)
+    }
+
+    /// Keeps a part of a body until it is taken; the connection's window opens again at once
+    /// while `worker` holds little.
+    pub(super) fn keep(&mut self, key: Key, bytes: &[u8], worker: &Worker) {
+        match self.live(key) {
+            Some(slot) => slot.body.extend_from_slice(bytes),
+            // Nobody is there to have it.
+            None => return self.wire.consumed_connection(bytes.len()),
+        }
+        self.buffered += bytes.len();
+        if worker.hold_bytes(bytes.len()) {
+            self.wire.consumed_connection(bytes.len());
+        } else {
+            self.owed += bytes.len();
+        }
+    }
+
+    /// Opens the stream's window for as much as was received, though nothing was taken: the
+    /// reader holds all of it. Says whether there is something to write.
+    pub(super) fn widen(&mut self, key: Key, seen: usize) -> bool {
+        let slot = self.slot(key);
+        let more = seen - slot.widened.min(seen);
+        slot.widened += more;
+        self.wire.consumed(key, more);
+        self.wire.output_len() > 0
+    }
+
+    /// The stream's reader has taken `count` bytes.
+    pub(super) fn take(&mut self, key: Key, count: usize, worker: &Worker) {
+        let slot = self.slot(key);
+        slot.taken += count;
+        if slot.taken == slot.body.len() {
+            slot.taken = 0;
+            slot.body.clear();
+        }
+        let early = slot.widened.min(count);
+        slot.widened -= early;
+        if !slot.ended {
+            self.wire.consumed(key, count - early);
+        }
+        self.give_back(count, worker);
+    }
+
+    fn give_back(&mut self, count: usize, worker: &Worker) {
+        self.buffered -= count;
+        worker.release_bytes(count);
+        let owed = self.owed.min(count);
+        if owed > 0 {
+            self.owed -= owed;
+            self.wire.consumed_connection(owed);
+        }
+    }
+
+    /// Nobody holds the stream any more.
+    fn release(&mut self, key: Key, worker: &Worker) {
+        let slot = self.slot(key);
+        let left = slot.body().len();
+        slot.body.clear();
+        slot.body.shrink_to(KEPT_BYTES);
+        slot.trailers.clear();
+        slot.trailers.shrink_to(KEPT_BYTES);
+        slot.heads.clear();
+        (slot.taken, slot.widened, slot.ended, slot.lost) = (0, 0, false, None);
+        (slot.task, slot.live) = (TaskId::NONE, false);
+        self.give_back(left, worker);
+        self.wire.release(key);
+    }
+
+    /// Gives back what a connection without streams does not need.
+    pub(super) fn rest(&mut self) {
+        if self.wire.output_len() == 0 {
+            *self.wire.output() = Vec::new();
+        }
+        self.spare = Vec::new();
+    }
+
+    /// Tells every stream that it is lost, and wakes who waits.
+    pub(super) fn lose_all(&mut self, kind: io::ErrorKind, worker: &Worker) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.live) {
+            slot.lost.get_or_insert(kind);
+            worker.reactor.wake(slot.task);
+        }
+    }
+}
+
+impl Mux {
+    /// A connection of which nothing has been said yet; its certificates end at `expires_ms`.
+    pub(crate) fn new(
+        worker: &Rc<Worker>,
+        stream: Stream,
+        config: &Config,
+        expires_ms: u64,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            worker: Rc::clone(worker),
+            stream,
+            core: RefCell::new(Core {
+                wire: Connection::new(config),
+                slots: Vec::new(),
+                blocked: VecDeque::new(),
+                buffered: 0,
+                owed: 0,
+                spare: Vec::new(),
+            }),
+            driver: Cell::new(TaskId::NONE),
+            life: Cell::new(Life::Open),
+            carried: Cell::new(0),
+            queue: RefCell::default(),
+            expires_ms,
+        })
+    }
+
+    pub(super) fn core(&self) -> RefMut<'_, Core> {
+        self.core.borrow_mut()
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        self.life.get()
+    }
+
+    pub(super) fn set_life(&self, life: Life) {
+        self.life.set(life);
+    }
+
+    /// Streams that somebody holds.
+    pub(crate) fn streams(&self) -> usize {
+        self.core().wire.streams()
+    }
+
+    /// Whether another stream may begin on it.
+    pub(crate) fn can_open(&self) -> bool {
+        self.life() == Life::Open && self.core().wire.can_open()
+    }
+
+    /// Which of how many workers of the peer it leads to, where the peer says so.
+    pub(crate) fn peer_worker(&self) -> Option<(u16, u16)> {
+        self.core().wire.peer_worker()
+    }
+
+    /// Lets no further stream begin; the connection ends with its last one.
+    pub(crate) fn retire(&self) {
+        if self.life() == Life::Open {
+            self.set_life(Life::Retiring);
+            self.core().wire.go_away(Code::NoError);
+            self.wake_driver();
+        }
+    }
+
+    /// The task that will drive it.
+    pub(crate) fn driven_by(&self, driver: TaskId) {
+        self.driver.set(driver);
+    }
+
+    /// Something waits to be written: once everybody who is ready has had a turn.
+    pub(super) fn wake_driver(&self) {
+        self.worker.reactor.wake(self.driver.get());
+    }
+
+    /// The running task is woken when a stream ends or begins to be possible.
+    pub(crate) fn watch(&self) {
+        self.queue.borrow_mut().push_back(self.worker.reactor.current());
+    }
+
+    /// Wakes those that [`Mux::watch`].
+    pub(super) fn tell_watchers(&self) {
+        let waiting = std::mem::take(&mut *self.queue.borrow_mut());
+        waiting.into_iter().for_each(|task| self.worker.reactor.wake(task));
+    }
+
+    pub(super) fn release(&self, key: Key) {
+        let mut core = self.core();
+        core.release(key, &self.worker);
+        let wake = core.wire.output_len() > 0 || core.wire.streams() == 0;
+        drop(core);
+        if !self.queue.borrow().is_empty() {
+            self.tell_watchers();
+        }
+        // Perhaps it was the last one that a retiring connection waited for.
+        if wake {
+            self.wake_driver();
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Connections that requests share: which one carries the next request, and when another is made.
+//! Called by the pool per attempt; the connections themselves are `http2`'s.
+
+use super::{Dialled, EndpointState, Inner};
+use crate::error::{Error, Flag, Result};
+use crate::http2::{Handle, Life, Mux, serve};
+use crate::worker::Worker;
+use rt::TaskId;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use wire::h2::{Dialect, Role};
+
+/// Connections of one worker to one endpoint, past which requests wait for a stream: with the
+/// usual hundred streams each, thousands of requests at once.
+const CONNECTIONS_MAX: usize = 64;
+
+/// The shared connections of one endpoint.
+#[derive(Default)]
+pub(super) struct Shared {
+    connections: RefCell<Vec<Rc<Mux>>>,
+    dialling: Cell<bool>,
+    /// Dials that failed, and how the last one did.
+    failures: Cell<u64>,
+    failed: Cell<Option<Flag>>,
+    /// Dials for the sake of the peer's further workers.
+    spreads: Cell<u16>,
+    waiting: RefCell<Vec<TaskId>>,
+}
+
+impl Shared {
+    /// Nobody asks for them any more: they end with their last streams.
+    pub(super) fn retire(&self) {
+        self.connections.borrow().iter().for_each(|mux| mux.retire());
+    }
+
+    fn prune(&self) {
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|mux| mux.life() == Life::Open);
+    }
+
+    /// The connection with the fewest streams of those that take another.
+    fn least(&self) -> Option<Rc<Mux>> {
+        let connections = self.connections.borrow();
+        match &**connections {
+            [only] => only.can_open().then(|| Rc::clone(only)),
+            many => {
+                let able = many.iter().filter(|mux| mux.can_open());
+                able.min_by_key(|mux| mux.streams()).map(Rc::clone)
+            }
+        }
+    }
+
+    /// Whether the peer has workers that none of the connections leads to.
+    fn misses_a_worker(&self) -> bool {
+        let connections = self.connections.borrow();
+        let Some((_, workers)) = connections.iter().find_map(|mux| mux.peer_worker()) else {
+            return false;
+        };
+        if workers <= 1 || self.spreads.get() >= 2 * workers {
+            return false;
+        }
+        let mut seen: Vec<u16> = connections
+            .iter()
+            .filter_map(|mux| mux.peer_worker())
+            .map(|(id, _)| id)
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen.len() < usize::from(workers)
+    }
+
+    fn wake_waiting(&self, worker: &Worker) {
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        waiting.into_iter().for_each(|task| worker.reactor.wake(task));
+    }
+}
+
+/// A stream on a connection that is there; makes another where they are crowded.
+pub(super) fn lend(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Option<Handle> {
+    state.shared.prune();
+    let mux = state.shared.least()?;
+    let inner = match state.endpoint.mtls.as_ref() {
+        Some(mtls) if mtls.shared => Inner::Hop,
+        _ => Inner::H2,
+    };
+    let crowded = mux.streams() >= worker.view().snapshot.config.limits.streams_per_connection;
+    if crowded {
+        begin_dial(worker, state, inner);
+    } else if state.shared.misses_a_worker() && begin_dial(worker, state, inner) {
+        state.shared.spreads.set(state.shared.spreads.get() + 1);
+    }
+    Handle::open(&mux)
+}
+
+/// Waits for a stream, making a connection where there is none.
+pub(super) async fn await_stream(
+    worker: &Rc<Worker>,
+    state: &Rc<EndpointState>,
+    inner: Inner,
+) -> Result<Handle> {
+    let shared = &state.shared;
+    let failures = shared.failures.get();
+    // A dial has its own limit; this one is for streams that do not become free.
+    let limit = worker.view().snapshot.config.limits.connect_timeout;
+    worker.reactor.deadline_after(limit + limit);
+    loop {
+        if let Some(stream) = lend(worker, state) {
+            return Ok(stream);
+        }
+        if shared.failures.get() != failures && shared.connections.borrow().is_empty() {
+            let flag = shared.failed.get().unwrap_or(Flag::ConnectFailed);
+            return Err(Error::new(flag));
+        }
+        begin_dial(worker, state, inner);
+        shared.waiting.borrow_mut().push(worker.reactor.current());
+        shared.connections.borrow().iter().for_each(|mux| mux.watch());
+        let mut waited = false;
+        poll_fn(|_| match std::mem::replace(&mut waited, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        if worker.reactor.is_expired() {
+            return Err(Error::new(Flag::ConnectFailed));
+        }
+    }
+}
+
+/// Makes another connection unless one is being made; says whether it does.
+fn begin_dial(worker: &Rc<Worker>, state: &Rc<EndpointState>, inner: Inner) -> bool {
+    let shared = &state.shared;
+    if shared.connections.borrow().len() >= CONNECTIONS_MAX || shared.dialling.replace(true) {
+        return false;
+    }
+    let (worker, state) = (Rc::clone(worker), Rc::clone(state));
+    let reactor = Rc::clone(&worker.reactor);
+    reactor.spawn(async move {
+        match super::connect(&worker, &state, inner).await {
+            Ok(dialled) => keep(&worker, &state, dialled, inner),
+            Err(error) => {
+                state.shared.failures.set(state.shared.failures.get() + 1);
+                state.shared.failed.set(Some(error.flag));
+            }
+        }
+        state.shared.dialling.set(false);
+        state.shared.wake_waiting(&worker);
+    });
+    true
+}
+
+/// Takes a new connection into use.
+pub(super) fn keep(
+    worker: &Rc<Worker>,
+    state: &Rc<EndpointState>,
+    dialled: Dialled,
+    inner: Inner,
+) {
+    let Dialled {
+        stream,
+        inbox,
+        open,
+        expires_ms,
+    } = dialled;
+    let dialect = match inner {
+        Inner::Hop => Dialect::Hop,
+        _ => Dialect::Public,
+    };
+    let config = serve::config(worker, Role::Client, dialect);
+    let mux = Mux::new(worker, stream, &config, expires_ms);
+    let driven = Rc::clone(&mux);
+    let driver = worker.reactor.spawn(async move {
+        let _open = open;
+        driven.drive(inbox, None).await;
+    });
+    mux.driven_by(driver);
+    state.shared.connections.borrow_mut().push(mux);
+}

@@ -1,0 +1,154 @@
+//! Bytes both ways between two streams until both ways have ended: two pumps, and what one needs to
+//! know of the other. Called by `tcp`. Must never look into what it carries.
+
+use crate::body::{self, Flow, Side, Sink, Source, pump};
+use crate::buffer::Inbox;
+use crate::error::{Flag, Result};
+use crate::stream::Stream;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+use wire::http1::{Body, Framing};
+
+/// One of the two streams, with what was read of it already.
+pub(crate) struct End<'a> {
+    pub(crate) stream: &'a Stream,
+    pub(crate) inbox: &'a mut Inbox,
+}
+
+/// How long nothing may move; zero: for ever.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) idle: Duration,
+    /// The same once one way has ended.
+    pub(crate) half_closed: Duration,
+    /// When all has to be over, in ms of the reactor's clock.
+    pub(crate) until_ms: u64,
+}
+
+/// Bytes that were moved, there to be read however the relay ends.
+pub(crate) struct Tally {
+    up: Body,
+    down: Body,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            up: Body::new(Framing::UntilClose),
+            down: Body::new(Framing::UntilClose),
+        }
+    }
+}
+
+impl Tally {
+    /// Bytes from downstream to upstream.
+    pub(crate) fn up(&self) -> u64 {
+        self.up.payload_bytes()
+    }
+
+    pub(crate) fn down(&self) -> u64 {
+        self.down.payload_bytes()
+    }
+}
+
+/// Which ways have ended: from downstream, from upstream.
+type Ended = [bool; 2];
+
+/// Moves bytes until each side has ended its direction, and passes those ends on one by one. Where
+/// a side fails, the other is reset when it is dropped, so that it does not take a part for the
+/// whole.
+///
+/// # Errors
+/// Of the side that broke, and `StreamIdle` when nothing moved, or it lasted, for too long.
+pub(crate) async fn relay(
+    mut down: End<'_>,
+    mut up: End<'_>,
+    patience: Patience,
+    tally: &mut Tally,
+) -> Result<()> {
+    let mut ended = [false; 2];
+    while ended != [true; 2] {
+        let idle = match ended {
+            [false, false] => patience.idle,
+            _ => patience.half_closed,
+        };
+        let until_ms = patience.until_ms;
+        let patience = body::Patience { idle, until_ms };
+        let moved = move_until_one_ends((&mut down, &mut up), patience, tally, &mut ended).await;
+        if let Err(error) = moved {
+            let expired = error.flag == Flag::StreamIdle && down.stream.tcp.reactor().is_expired();
+            give_up(down.stream, ended[1], expired);
+            give_up(up.stream, ended[0], expired);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Both ways, as far as they have not ended, until one more has.
+async fn move_until_one_ends(
+    (down, up): (&mut End<'_>, &mut End<'_>),
+    patience: body::Patience,
+    tally: &mut Tally,
+    ended: &mut Ended,
+) -> Result<()> {
+    let (down_stream, up_stream) = (down.stream, up.stream);
+    let there = Flow {
+        from: Source::Http1 {
+            stream: down_stream,
+            inbox: down.inbox,
+            body: &mut tally.up,
+        },
+        into: Sink::Tunnel(up_stream),
+        side: Side::Request,
+        patience,
+        trailers: Vec::new(),
+    };
+    let back = Flow {
+        from: Source::Http1 {
+            stream: up_stream,
+            inbox: up.inbox,
+            body: &mut tally.down,
+        },
+        into: Sink::Tunnel(down_stream),
+        side: Side::Answer,
+        patience,
+        trailers: Vec::new(),
+    };
+    let (mut there, mut back) = (pin!(pump(there)), pin!(pump(back)));
+    poll_fn(|context| {
+        let before = *ended;
+        if !ended[0]
+            && let Poll::Ready(result) = there.as_mut().poll(context)
+        {
+            result?;
+            ended[0] = true;
+        }
+        if !ended[1]
+            && let Poll::Ready(result) = back.as_mut().poll(context)
+        {
+            result?;
+            ended[1] = true;
+        }
+        match before == *ended {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(())),
+        }
+    })
+    .await
+}
+
+/// Has a receiver that was not `told` the end notice that there is none. One that merely waited too
+/// long has everything: that is an end like any other.
+fn give_up(receiver: &Stream, told: bool, expired: bool) {
+    match told {
+        true => {}
+        false if expired && receiver.has_sent() => receiver.finish(),
+        false => receiver.tcp.abort_on_close(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
