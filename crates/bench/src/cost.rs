@@ -2,33 +2,48 @@
 //! others.
 //! Called by the command; starts every process itself, on loopback only, and ends each of them.
 
+pub mod cell;
 pub mod contestant;
+pub mod cores;
 pub mod floor;
 pub mod interval;
+pub mod must;
 pub mod outcome;
 pub mod ratio;
 
+mod plan;
+
 mod config;
-mod drive;
-mod instructions;
-mod latency;
-mod memory;
+mod far;
+mod link;
+mod module;
 mod netns;
 mod pki;
 mod probe;
 mod process;
-mod rounds;
 mod subject;
+
+mod drive;
+mod rounds;
+
+mod h2load;
+mod instructions;
+mod latency;
+mod lossy;
+mod memory;
+mod mixed;
+
 mod tables;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-pub use contestant::{Contestant, Topology};
+pub use cell::{Placement, Protocol, Topology};
+pub use contestant::Contestant;
 pub use outcome::Outcome;
 
-use contestant::Given;
+use outcome::Setting;
+use plan::Plan;
 
 /// Options of `leno bench cost`.
 #[derive(Debug, Clone, clap::Args)]
@@ -36,14 +51,26 @@ pub struct Args {
     /// Contestants that take part (default: all that are installed).
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<Contestant>,
+    /// What the application speaks (default: http1).
+    #[arg(long, value_delimiter = ',')]
+    pub protocol: Vec<Protocol>,
     /// Topologies to measure (default: both).
     #[arg(long, value_delimiter = ',')]
     pub topology: Vec<Topology>,
-    /// Connections of the closed loop.
-    #[arg(long, default_value_t = 64)]
-    pub connections: usize,
-    /// Bytes of an answer's body.
-    #[arg(long, default_value_t = 1024)]
+    /// Where the proxies of a pair run (default: shared).
+    #[arg(long, value_delimiter = ',')]
+    pub placement: Vec<Placement>,
+    /// Connections of the closed loop, a cell for each (default: 64; http2 and grpc: 10 and 1).
+    #[arg(long, value_delimiter = ',')]
+    pub connections: Vec<usize>,
+    /// Requests in flight on each connection of http2 and grpc; lists are paired with
+    /// --connections in order (default: 10 and 100).
+    #[arg(long, value_delimiter = ',')]
+    pub streams: Vec<usize>,
+    /// Bytes of an answer's body, with grpc and tcp also of the request's; from 1MiB on, bytes per
+    /// CPU second are compared.
+    #[arg(long, visible_alias = "payload", value_name = "BYTES", default_value = "1024",
+        value_parser = plan::bytes)]
     pub size: usize,
     /// Seconds of one window.
     #[arg(long, default_value_t = 2.0)]
@@ -54,7 +81,7 @@ pub struct Args {
     /// Three rounds of one second: a glance, not a verdict.
     #[arg(long)]
     pub quick: bool,
-    /// Also measure what is added to the median latency at 1,000 requests per second.
+    /// Also measure what is added to the latency at 1,000 requests per second.
     #[arg(long)]
     pub latency: bool,
     /// Also measure memory with 200 connections and per further idle connection.
@@ -63,6 +90,15 @@ pub struct Args {
     /// Also count instructions per request, with callgrind.
     #[arg(long)]
     pub instructions: bool,
+    /// Also measure a pair with a slow and lossy link in between; needs root.
+    #[arg(long)]
+    pub netem: bool,
+    /// Also measure small requests beside one with a huge body on the same pair.
+    #[arg(long)]
+    pub mixed: bool,
+    /// Also put h2load on each cell of http2, to confirm ours.
+    #[arg(long)]
+    pub h2load: bool,
     /// The leno-proxy to measure (default: beside leno, or in $PATH).
     #[arg(long)]
     pub proxy: Option<PathBuf>,
@@ -91,20 +127,24 @@ pub struct RelayArgs {
     pub congestion: String,
 }
 
-/// Runs the comparison and prints its tables.
+/// Runs the comparison and prints its tables; after a failure, those of what was measured before.
 ///
 /// # Errors
 /// When no contestant can be started, or a window cannot be measured.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     netns::enter()?;
     process::raise_descriptors();
-    let mut outcome = rounds::run(&Plan::of(args))?;
-    outcome.ratios = ratio::all(&outcome);
-    println!("{}", tables::render(&outcome));
+    let plan = Plan::of(args)?;
+    let mut outcome = Outcome::new(Setting::of(&plan));
+    let measured = rounds::run(&plan, &mut outcome);
+    if !outcome.rows.is_empty() {
+        outcome.ratios = ratio::all(&outcome);
+        println!("{}", tables::render(&outcome));
+    }
     if let Some(path) = &args.json {
         std::fs::write(path, serde_json::to_vec_pretty(&outcome)?)?;
     }
-    Ok(())
+    measured
 }
 
 /// Runs the floor's relay until it is killed.
@@ -117,54 +157,4 @@ pub fn relay(args: &RelayArgs) -> anyhow::Result<()> {
         println!(r#"{{"event":"ready","pid":{pid},"address":"{address}"}}"#);
     };
     Ok(floor::relay(args.listen, args.to, &args.congestion, ready)?)
-}
-
-/// The options with defaults resolved.
-pub(crate) struct Plan {
-    pub(crate) contestants: Vec<Contestant>,
-    /// Whether the contestants were named: then one that is missing is an error.
-    pub(crate) named: bool,
-    pub(crate) topologies: Vec<Topology>,
-    pub(crate) connections: usize,
-    pub(crate) size: usize,
-    pub(crate) window: Duration,
-    pub(crate) rounds: u32,
-    pub(crate) latency: bool,
-    pub(crate) memory: bool,
-    pub(crate) instructions: bool,
-    pub(crate) given: Given,
-    pub(crate) seed: u64,
-}
-
-impl Plan {
-    fn of(args: &Args) -> Self {
-        let or_all = |chosen: &[Contestant], all: &[Contestant]| {
-            if chosen.is_empty() {
-                all.to_vec()
-            } else {
-                chosen.to_vec()
-            }
-        };
-        Self {
-            contestants: or_all(&args.only, &Contestant::ALL),
-            named: !args.only.is_empty(),
-            topologies: if args.topology.is_empty() {
-                Topology::ALL.to_vec()
-            } else {
-                args.topology.clone()
-            },
-            connections: args.connections,
-            size: args.size,
-            window: Duration::from_secs_f64(if args.quick { 1.0 } else { args.duration }),
-            rounds: if args.quick { 3 } else { args.rounds },
-            latency: args.latency,
-            memory: args.memory,
-            instructions: args.instructions,
-            given: Given {
-                proxy: args.proxy.clone(),
-                envoy: args.envoy.clone(),
-            },
-            seed: args.seed,
-        }
-    }
 }

@@ -38,6 +38,8 @@ pub enum Flag {
     UpstreamTimeout,
     /// A body did not move for too long.
     StreamIdle,
+    /// Slow receivers hold all the memory that bodies may have.
+    Overloaded,
     /// A filter answered.
     Filter,
     /// The body is larger than a filter may hold.
@@ -63,6 +65,7 @@ impl Flag {
         Self::UpstreamProtocol,
         Self::UpstreamTimeout,
         Self::StreamIdle,
+        Self::Overloaded,
         Self::Filter,
         Self::TooLarge,
         Self::Internal,
@@ -127,7 +130,7 @@ const fn row(
 
 /// THE table, in the order of [`Flag`].
 #[rustfmt::skip]
-static TABLE: [Row; 17] = [
+static TABLE: [Row; 18] = [
     row("-", (200, grpc::OK), false, ""),
     row("DPE", (400, grpc::INTERNAL), false, "the request breaks the protocol"),
     row("DC", (499, grpc::CANCELLED), false, "the downstream closed"),
@@ -142,6 +145,7 @@ static TABLE: [Row; 17] = [
     row("UPE", (502, grpc::INTERNAL), false, "the upstream breaks the protocol"),
     row("UT", (504, grpc::DEADLINE_EXCEEDED), false, "the upstream did not answer in time"),
     row("SI", (504, grpc::DEADLINE_EXCEEDED), false, "the stream was idle for too long"),
+    row("OV", (503, grpc::RESOURCE_EXHAUSTED), false, "too much is held for slow receivers"),
     row("FI", (503, grpc::UNAVAILABLE), false, "answered by a filter"),
     row("TL", (413, grpc::RESOURCE_EXHAUSTED), false, "the request body is too large"),
     row("IE", (500, grpc::INTERNAL), false, "internal error"),
@@ -180,6 +184,7 @@ impl Error {
         let flag = match source.kind() {
             io::ErrorKind::TimedOut if flag == Flag::UpstreamClosed => Flag::UpstreamTimeout,
             io::ErrorKind::InvalidData => Flag::UpstreamProtocol,
+            io::ErrorKind::OutOfMemory => Flag::Overloaded,
             // A stream is refused once its connection stands.
             io::ErrorKind::ConnectionRefused if flag == Flag::UpstreamClosed => {
                 Flag::UpstreamRefused
@@ -199,6 +204,7 @@ impl Error {
             // Of the two sides that a stream has, this one stands still.
             io::ErrorKind::TimedOut => (Flag::StreamIdle, 408),
             io::ErrorKind::InvalidData => (Flag::DownstreamProtocol, 400),
+            io::ErrorKind::OutOfMemory => (Flag::Overloaded, 503),
             _ => (Flag::DownstreamClosed, Flag::DownstreamClosed.row().status),
         };
         Self {

@@ -63,6 +63,17 @@ fn forwarded_for(exchange: &mut Exchange, bytes: &[u8], peer: IpAddr) {
     add(extra, format_args!("{}\r\n", peer.to_canonical()));
 }
 
+/// Whether the client proves itself to the upstream's connection rather than with each request
+/// (RFC 4559; NTLM likewise).
+pub(crate) fn binds_connection(exchange: &Exchange, bytes: &[u8]) -> bool {
+    let Some(line) = exchange.request.find(bytes, "authorization") else {
+        return false;
+    };
+    let scheme = line.value.of(bytes).split(|byte| *byte == b' ').next();
+    let is = |name: &[u8]| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
+    is(b"ntlm") || is(b"negotiate")
+}
+
 /// Prepares the request for another protocol, which goes on if the listener allows it; otherwise the wish is
 /// ignored, as RFC 9110 §7.8 lets a server do.
 pub(crate) fn prepare_upgrade(exchange: &mut Exchange, bytes: &[u8], listener: &Listener) {

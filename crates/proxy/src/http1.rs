@@ -6,6 +6,7 @@ use crate::connection::Client;
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
 use crate::forward::Peer;
+use crate::pool::Pinned;
 use crate::record::Record;
 use crate::stream::Stream;
 use std::fmt::Write;
@@ -24,12 +25,15 @@ const LINGER_BYTES: usize = 256 * 1024;
 pub(crate) struct Link {
     pub(crate) stream: Stream,
     pub(crate) inbox: Inbox,
+    /// The upstream connection on which the client proved itself (NTLM, Negotiate): nobody else
+    /// may use it, and the client may use no other.
+    pub(crate) pinned: Option<Box<Pinned>>,
 }
 
 /// Waits until the downstream sends something; `false` when it ended, was idle for too long, or
 /// has to go. Reads it: that a socket may be readable does not say that a request began.
 pub(crate) async fn await_bytes(client: &Client, link: &mut Link) -> bool {
-    let Link { stream, inbox } = link;
+    let Link { stream, inbox, .. } = link;
     if !inbox.is_empty() {
         return true;
     }

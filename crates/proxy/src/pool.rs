@@ -17,6 +17,7 @@ pub(crate) use dial::Dialled;
 use model::Protocol;
 use shared::Shared;
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -114,12 +115,38 @@ impl Upstream {
         }
     }
 
-    /// The request is over; a connection of its own may `stay` for the next one.
-    pub(crate) fn finish(self, worker: &Worker, stay: bool) {
-        match self {
-            Self::Http1(exclusive) => exclusive.checkin(worker, stay),
-            Self::Http2(lent) => drop(lent),
+    /// The request is over; a connection of its own may `stay` for the next one: of the same
+    /// downstream only if there is a place to `pin` it to.
+    pub(crate) fn finish(self, worker: &Worker, stay: bool, pin: Option<&mut Option<Box<Pinned>>>) {
+        match (self, pin) {
+            (Self::Http1(exclusive), Some(pin)) if stay => *pin = Some(exclusive.pin()),
+            (Self::Http1(exclusive), Some(_)) => exclusive.checkin(worker, false),
+            (Self::Http1(exclusive), None) => exclusive.checkin(worker, stay),
+            (Self::Http2(lent), _) => drop(lent),
         }
+    }
+}
+
+/// A connection that stays with one downstream between its requests.
+pub(crate) struct Pinned {
+    idle: Idle,
+    state: Rc<EndpointState>,
+}
+
+impl Pinned {
+    /// Takes the connection into use again, if it leads to one of `endpoints` and lives.
+    pub(crate) fn resume(self, endpoints: &[Rc<EndpointState>], now_ms: u64) -> Option<Upstream> {
+        let Self { idle, state } = self;
+        let leads_there = endpoints.iter().any(|other| Rc::ptr_eq(other, &state));
+        if !leads_there || now_ms >= idle.expires_ms || idle.stream.tcp.has_news() {
+            return None;
+        }
+        state.active.set(state.active.get() + 1);
+        Some(Upstream::Http1(Exclusive::reuse(idle, &state)))
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.state.endpoint.address
     }
 }
 
@@ -259,18 +286,7 @@ pub(crate) async fn checkout(
         }));
     }
     let upstream = match state.take_idle(want, worker.reactor.now_ms()) {
-        Some(Idle {
-            stream,
-            open,
-            expires_ms,
-            ..
-        }) => Exclusive {
-            stream,
-            reused: true,
-            open,
-            expires_ms,
-            state: Rc::clone(state),
-        },
+        Some(idle) => Exclusive::reuse(idle, state),
         // Boxed: rare, and a handshake is large.
         None => Exclusive::new(Box::pin(connect(worker, state, inner)).await?, state),
     };
@@ -288,6 +304,31 @@ impl Exclusive {
             expires_ms,
             state: Rc::clone(state),
         }
+    }
+
+    fn reuse(idle: Idle, state: &Rc<EndpointState>) -> Self {
+        Self {
+            stream: idle.stream,
+            reused: true,
+            open: idle.open,
+            expires_ms: idle.expires_ms,
+            state: Rc::clone(state),
+        }
+    }
+
+    /// The connection stays with its downstream.
+    fn pin(self) -> Box<Pinned> {
+        self.state.active.set(self.state.active.get() - 1);
+        let idle = Idle {
+            stream: self.stream,
+            open: self.open,
+            since_ms: 0,
+            expires_ms: self.expires_ms,
+        };
+        Box::new(Pinned {
+            idle,
+            state: self.state,
+        })
     }
 
     /// The request is over; the connection may `stay` for the next one, if there is room.

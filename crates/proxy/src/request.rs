@@ -13,7 +13,7 @@ use crate::forward::{self, Failed, Plan};
 use crate::headers;
 use crate::http1;
 use crate::http2;
-use crate::pool::{self, Want};
+use crate::pool::{self, Upstream, Want};
 use crate::telemetry::metrics::Protocol;
 use crate::record::Record;
 use crate::retry;
@@ -308,9 +308,16 @@ async fn attempts(
     plan: &Plan<'_>,
     record: &mut Record,
 ) -> Result<bool> {
-    let worker = &down.client.worker;
+    let worker = &Rc::clone(&down.client.worker);
     let cluster = &view.clusters[plan.route.cluster];
     let settings = &plan.snapshot.clusters[plan.route.cluster];
+    let pin = headers::binds_connection(exchange, down.bytes());
+    if let Some(pinned) = down.pinned().and_then(Option::take) {
+        record.sent_to(pinned.address());
+        if let Some(up) = pinned.resume(&cluster.endpoints, worker.reactor.now_ms()) {
+            return Box::pin(attempt_pinned(down, up, exchange, plan, record)).await;
+        }
+    }
     let mut tried = Tried::default();
     let mut want = retry::want(&exchange.request);
     let mut fresh = 0;
@@ -320,14 +327,19 @@ async fn attempts(
         let place = balance::pick(&cluster.endpoints, settings.balance, tried, turn, random)
             .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
         let state = Rc::clone(&cluster.endpoints[place]);
-        let speaks = pool::speaks(&state, settings.protocol, &exchange.request);
+        let speaks = match pin {
+            true => pool::Inner::Http1,
+            false => pool::speaks(&state, settings.protocol, &exchange.request),
+        };
         record.sent_to(state.endpoint.address);
         let (failed, reused) = match pool::checkout(worker, &state, speaks, want).await {
             Ok(upstream) => {
                 let up = upstream.peer();
                 let result = forward::exchange(down, up, exchange, plan, record).await;
                 let reused = upstream.is_reused();
-                upstream.finish(worker, result.as_ref().is_ok_and(|outcome| outcome.keep_up));
+                let stay = result.as_ref().is_ok_and(|outcome| outcome.keep_up);
+                let pin = if pin { down.pinned() } else { None };
+                upstream.finish(worker, stay, pin);
                 match result {
                     Ok(outcome) => return Ok(outcome.keep_down),
                     Err(failed) => (failed, reused),
@@ -355,4 +367,21 @@ async fn attempts(
         exchange.response_extra.clear();
         record.retry();
     }
+}
+
+/// The one attempt over the connection that the downstream has for itself.
+async fn attempt_pinned(
+    down: &mut Downstream<'_>,
+    up: Upstream,
+    exchange: &mut Exchange,
+    plan: &Plan<'_>,
+    record: &mut Record,
+) -> Result<bool> {
+    let result = forward::exchange(down, up.peer(), exchange, plan, record).await;
+    let stay = result.as_ref().is_ok_and(|outcome| outcome.keep_up);
+    let worker = &down.client.worker;
+    up.finish(worker, stay, down.pinned());
+    result
+        .map(|outcome| outcome.keep_down)
+        .map_err(|failed| failed.error)
 }

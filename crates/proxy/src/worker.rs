@@ -175,6 +175,16 @@ impl View {
     }
 }
 
+/// How much a worker holds for slow receivers, measured by `bufferBytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holding {
+    Little,
+    /// Over the limit: senders are not asked for more.
+    Much,
+    /// Twice the limit, which senders may still fill on their own: streams are given up.
+    TooMuch,
+}
+
 /// What a handshake proved of the peer.
 pub(crate) struct Proof {
     pub(crate) id: SpiffeId,
@@ -367,11 +377,21 @@ impl Worker {
         false
     }
 
-    /// Counts bytes that are held; says whether there may be more.
-    pub(crate) fn hold_bytes(&self, count: usize) -> bool {
+    /// Counts bytes that are held for a slow receiver.
+    pub(crate) fn hold_bytes(&self, count: usize) -> Holding {
         let held = self.held_bytes.get() + count;
         self.held_bytes.set(held);
-        held <= self.view.borrow().snapshot.config.limits.buffer_bytes
+        let limit = self.view.borrow().snapshot.config.limits.buffer_bytes;
+        match held {
+            held if held <= limit => Holding::Little,
+            held if held / 2 <= limit => Holding::Much,
+            _ => Holding::TooMuch,
+        }
+    }
+
+    /// Whether slow receivers hold so much that nothing new is to begin.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.held_bytes.get() > self.view.borrow().snapshot.config.limits.buffer_bytes
     }
 
     pub(crate) fn release_bytes(&self, count: usize) {

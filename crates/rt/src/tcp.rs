@@ -143,6 +143,13 @@ impl Tcp {
         let _ = sockopt::set_socket_linger(self.source.fd(), Some(std::time::Duration::ZERO));
     }
 
+    /// Lets the kernel hold at most about `bytes` that it has not sent yet: what is written later
+    /// does not wait behind what was written long ago. What is under way does not count.
+    pub fn keep_unsent_below(&self, bytes: u32) {
+        // A kernel that cannot do it makes shared connections less fair, no more.
+        let _ = socket2::SockRef::from(&self.source.fd()).set_tcp_notsent_lowat(bytes);
+    }
+
     /// Whether anything arrived (bytes, end, error) that was not read yet, as far as edges tell.
     #[must_use]
     pub fn has_news(&self) -> bool {

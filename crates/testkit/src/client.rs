@@ -197,6 +197,11 @@ impl<S: Read + Write> Client<S> {
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
+
+    /// The connection underneath, of which nothing has been read yet.
+    pub(crate) fn into_stream(self) -> S {
+        self.stream
+    }
 }
 
 impl TlsClient {

@@ -16,6 +16,7 @@ pub struct Sidecar {
     tls: &'static str,
     identity: Option<TestIdentity>,
     endpoints: Vec<SocketAddr>,
+    transport: &'static str,
     expected: Vec<SpiffeId>,
     allow: Vec<SpiffeId>,
     workers: usize,
@@ -24,6 +25,7 @@ pub struct Sidecar {
     listener: String,
     route: String,
     routes: String,
+    cluster: String,
     clusters: String,
 }
 
@@ -52,6 +54,7 @@ impl Sidecar {
             tls,
             identity: None,
             endpoints,
+            transport: "mtls",
             expected: Vec::new(),
             allow: Vec::new(),
             workers: 1,
@@ -60,6 +63,7 @@ impl Sidecar {
             listener: String::new(),
             route: String::new(),
             routes: String::new(),
+            cluster: String::new(),
             clusters: String::new(),
         }
     }
@@ -85,6 +89,20 @@ impl Sidecar {
     #[must_use]
     pub fn mtls(mut self, expected: &[SpiffeId]) -> Self {
         self.expected = expected.to_vec();
+        self
+    }
+
+    /// Speaks to the endpoints as to other sidecars of ours, and expects one of these to answer.
+    #[must_use]
+    pub fn leno(mut self, expected: &[SpiffeId]) -> Self {
+        self.transport = "leno";
+        self.mtls(expected)
+    }
+
+    /// Lines of the first cluster, as in `protocol: tcp`.
+    #[must_use]
+    pub fn cluster(mut self, yaml: &str) -> Self {
+        let _ = writeln!(self.cluster, "  {yaml}");
         self
     }
 
@@ -163,6 +181,7 @@ impl Sidecar {
             listener,
             route,
             routes,
+            cluster,
             clusters,
             ..
         } = self;
@@ -177,7 +196,7 @@ impl Sidecar {
              workers: {workers}\nadmin: 127.0.0.1:0\nmetrics: 127.0.0.1:0\n{identity}{top}\
              listeners:\n- name: main\n  direction: {direction}\n  address: \"{address}\"\n  \
              tls: {tls}\n{listener}  routes:\n  - cluster: main\n{allow}{route}{routes}\
-             clusters:\n{clusters}- name: main\n  endpoints:{none}\n{endpoints}"
+             clusters:\n{clusters}- name: main\n{cluster}  endpoints:{none}\n{endpoints}"
         )
     }
 
@@ -196,7 +215,11 @@ impl Sidecar {
     fn endpoints_yaml(&self) -> String {
         let proof = match self.expected.as_slice() {
             [] => String::new(),
-            ids => format!("    transport: mtls\n    identities: [{}]\n", list(ids)),
+            ids => format!(
+                "    transport: {}\n    identities: [{}]\n",
+                self.transport,
+                list(ids)
+            ),
         };
         let one = |address: &SocketAddr| format!("  - address: \"{address}\"\n{proof}");
         self.endpoints.iter().map(one).collect()

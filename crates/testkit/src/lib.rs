@@ -20,6 +20,9 @@ pub mod script;
 /// An upstream that answers with what it was sent.
 pub mod echo;
 
+/// HTTP/2 peers: a client, a server, and frames by hand.
+pub mod h2;
+
 /// An authority and identities in a temporary directory.
 pub mod ca;
 
@@ -28,6 +31,9 @@ pub mod config;
 
 /// `leno-proxy` as a process.
 pub mod proxy;
+
+/// Two sidecars with the hop between them.
+pub mod pair;
 
 /// Prometheus text, as far as tests need it.
 pub mod metrics;
@@ -46,7 +52,9 @@ pub use client::{Client, MeshConnector, RawClient, TlsClient};
 pub use config::Sidecar;
 pub use dead::DeadPort;
 pub use echo::EchoServer;
+pub use h2::{Frames, H2Client, H2Server, RawH2Server};
 pub use http::Message;
+pub use pair::Pair;
 pub use proxy::ProxyProcess;
 pub use script::{ScriptedUpstream, Step};
 pub use traffic::Traffic;

@@ -3,13 +3,16 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
-use load::{ClientTls, Phase, Rate, serve};
+use load::{ClientTls, GrpcMode, Phase, Rate, serve};
 
+use super::cell::{Cell, Protocol, Shape};
 use super::process::on_core;
 use super::subject::Subject;
 use crate::meter::{self, Machine};
@@ -23,10 +26,28 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    pub(crate) fn start(core: Option<usize>) -> anyhow::Result<Self> {
+    /// Starts it for `protocol` on `core`; its thread stays in the caller's network.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub(crate) fn start(protocol: Protocol, core: Option<usize>) -> anyhow::Result<Self> {
+        Self::with_threads(protocol, core, 1)
+    }
+
+    /// The same with `threads`, which take connections in turn.
+    ///
+    /// # Errors
+    /// As [`Backend::start`].
+    pub(crate) fn with_threads(
+        protocol: Protocol,
+        core: Option<usize>,
+        threads: usize,
+    ) -> anyhow::Result<Self> {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = serve::Options {
+            threads,
             cpus: core.into_iter().collect(),
+            tcp: (protocol == Protocol::Tcp).then_some(address),
             ..serve::Options::new(address)
         };
         Ok(Self {
@@ -34,8 +55,10 @@ impl Backend {
         })
     }
 
+    /// Where it serves the protocol that it was started for.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.server.address()
+        let server = &self.server;
+        server.tcp_address().unwrap_or_else(|| server.address())
     }
 }
 
@@ -44,13 +67,34 @@ impl Backend {
 pub(crate) struct Load {
     pub(crate) target: SocketAddr,
     pub(crate) tls: Option<ClientTls>,
-    pub(crate) connections: usize,
+    pub(crate) protocol: Protocol,
+    pub(crate) shape: Shape,
     pub(crate) size: usize,
     /// Requests per second; absent as many as it takes.
     pub(crate) rate: Option<f64>,
     pub(crate) warm_up: Duration,
     pub(crate) window: Duration,
     pub(crate) core: Option<usize>,
+    /// Set to end the load early.
+    pub(crate) stop: Option<Arc<AtomicBool>>,
+}
+
+impl Load {
+    /// A closed loop of `cell`'s shape on `target`.
+    pub(crate) fn closed(target: SocketAddr, cell: &Cell, window: Duration) -> Self {
+        Self {
+            target,
+            tls: None,
+            protocol: cell.scene.protocol,
+            shape: cell.shape,
+            size: cell.size_bytes,
+            rate: None,
+            warm_up: Duration::ZERO,
+            window,
+            core: None,
+            stop: None,
+        }
+    }
 }
 
 /// What a window showed.
@@ -69,6 +113,8 @@ pub(crate) struct Driven {
     pub(crate) latency: Histogram<u64>,
     /// Answers since the first request, warm-up included.
     pub(crate) answers: u64,
+    /// CPU time of the generator's threads inside its window.
+    pub(crate) generator_cpu: Duration,
     /// What the generator says of itself. A closed loop keeps it busy, which is void and no fault.
     pub(crate) verdict: load::Verdict,
 }
@@ -99,6 +145,9 @@ pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Dr
             outcome.requests
         );
     }
+    if outcome.requests == 0 && load.stop.is_none() {
+        bail!("no request came to an end within the window");
+    }
     let (open, close) = readings.both()?;
     Ok(Driven {
         rate: outcome.achieved_rate,
@@ -108,6 +157,7 @@ pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Dr
         pss_bytes: close.pss_bytes,
         latency: outcome.latency,
         answers,
+        generator_cpu: outcome.generator.cpu,
         verdict: outcome.verdict,
     })
 }
@@ -125,20 +175,38 @@ pub(crate) fn mesh_tls(folder: &Path) -> ClientTls {
 }
 
 fn plan(load: &Load) -> load::Plan {
-    let scheme = if load.tls.is_some() { "https" } else { "http" };
-    load::Plan {
-        connections: u32::try_from(load.connections).unwrap_or(u32::MAX),
+    let target = load.target;
+    let (protocol, url) = match load.protocol {
+        Protocol::Http1 if load.tls.is_some() => {
+            (load::Protocol::Http1, format!("https://{target}/echo"))
+        }
+        Protocol::Http1 => (load::Protocol::Http1, format!("http://{target}/echo")),
+        Protocol::Http2 => (load::Protocol::Http2, format!("http://{target}/echo")),
+        Protocol::Grpc => (
+            load::Protocol::Grpc(GrpcMode::Unary),
+            format!("http://{target}"),
+        ),
+        Protocol::Tcp => (load::Protocol::Tcp, target.to_string()),
+    };
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let mut plan = load::Plan {
+        protocol,
+        connections: count(load.shape.connections),
+        streams: count(load.shape.streams),
         rate: load.rate.map_or(Rate::Max, Rate::PerSecond),
         duration: load.window,
         warm_up: load.warm_up,
         timeout: TIMEOUT,
         tls: load.tls.clone(),
         cpus: load.core.into_iter().collect(),
-        ..load::Plan::new(format!(
-            "{scheme}://{}/echo?size={}",
-            load.target, load.size
-        ))
+        stop: load.stop.clone(),
+        ..load::Plan::new(url)
+    };
+    match load.protocol {
+        Protocol::Http1 | Protocol::Http2 => plan.url += &format!("?size={}", load.size),
+        Protocol::Grpc | Protocol::Tcp => plan.body = vec![b'x'; load.size],
     }
+    plan
 }
 
 /// The counters at one moment.

@@ -7,14 +7,19 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::Plan;
-use super::contestant::{Contestant, Topology};
+use super::cell::{Scene, Shape};
+use super::contestant::Contestant;
 use super::drive::{Load, drive};
 use super::outcome::{Instructions, Outcome};
+use super::plan::Plan;
+use super::rounds::present;
 use super::subject::{Stage, Subject};
 
 /// Few: every one of them shakes hands, slowly, in both runs.
-const CONNECTIONS: usize = 8;
+const SHAPE: Shape = Shape {
+    connections: 8,
+    streams: 1,
+};
 const SHORT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(8);
 
@@ -24,8 +29,7 @@ const LONG: Duration = Duration::from_secs(8);
 /// Never for a contestant's sake: what cannot run under callgrind is reported in the outcome.
 pub(crate) fn measure(
     plan: &Plan,
-    topology: Topology,
-    contestants: &[Contestant],
+    scene: Scene,
     stage: &Stage<'_>,
     outcome: &mut Outcome,
 ) -> anyhow::Result<()> {
@@ -39,14 +43,14 @@ pub(crate) fn measure(
             .push("instructions: valgrind is not installed".to_owned());
         return Ok(());
     }
-    for &contestant in contestants {
-        match one(plan, contestant, topology, stage) {
+    for contestant in present(outcome, scene) {
+        match one(plan, contestant, scene, stage) {
             Ok(per_request) => {
-                let (place, name) = (topology.name(), contestant.name());
-                eprintln!("{place:5} {name:7} {per_request:.0} instructions per request");
+                let name = contestant.name();
+                eprintln!("{scene} {name:10} {per_request:.0} instructions per request");
                 outcome.instructions.push(Instructions {
                     contestant,
-                    topology,
+                    scene,
                     per_request,
                 });
             }
@@ -59,11 +63,11 @@ pub(crate) fn measure(
 fn one(
     plan: &Plan,
     contestant: Contestant,
-    topology: Topology,
+    scene: Scene,
     stage: &Stage<'_>,
 ) -> anyhow::Result<f64> {
-    let (short, few) = count(plan, contestant, topology, stage, SHORT)?;
-    let (long, many) = count(plan, contestant, topology, stage, LONG)?;
+    let (short, few) = count(plan, contestant, scene, stage, SHORT)?;
+    let (long, many) = count(plan, contestant, scene, stage, LONG)?;
     if many <= few {
         bail!("the longer run served no more requests");
     }
@@ -74,7 +78,7 @@ fn one(
 fn count(
     plan: &Plan,
     contestant: Contestant,
-    topology: Topology,
+    scene: Scene,
     stage: &Stage<'_>,
     window: Duration,
 ) -> anyhow::Result<(f64, f64)> {
@@ -91,17 +95,8 @@ fn count(
         wrapper,
         ..stage.clone()
     };
-    let mut subject = Subject::start(contestant, topology, &stage)?;
-    let load = Load {
-        target: subject.entry,
-        tls: None,
-        connections: CONNECTIONS,
-        size: plan.size,
-        rate: None,
-        warm_up: Duration::ZERO,
-        window,
-        core: None,
-    };
+    let mut subject = Subject::start(contestant, scene, &stage)?;
+    let load = Load::closed(subject.entry, &scene.cell(SHAPE, plan.size), window);
     let driven = drive(&load, Some(&subject))?;
     subject.end()?;
     let mut total = 0.0;

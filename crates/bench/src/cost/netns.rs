@@ -8,10 +8,10 @@ use std::process::{self, Command};
 use anyhow::Context;
 
 /// The algorithm that every contestant uses; others cost up to a tenth more CPU for equal work.
-pub(crate) const CONGESTION: &str = "cubic";
+pub(super) const CONGESTION: &str = "cubic";
 
 const INSIDE: &str = "LENO_BENCH_NETWORK";
-const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+pub(super) const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// All that is needed inside: loopback, and settings that may be written.
@@ -25,7 +25,7 @@ const ENTER: &str = "ip link set lo up && exec \"$0\" \"$@\"";
 /// # Errors
 /// When the namespace's defaults cannot be set once inside.
 pub(crate) fn enter() -> anyhow::Result<()> {
-    if env::var_os(INSIDE).is_some() {
+    if is_inside() {
         fs::write(DEFAULT, CONGESTION).context("set the congestion control")?;
         // Thousands of connections from one address need the whole range of ports.
         return fs::write(PORTS, "10240 65535").context("widen the range of ports");
@@ -57,6 +57,11 @@ pub(crate) fn enter() -> anyhow::Result<()> {
         Err(error) => eprintln!("no network namespace ({error}): system congestion control"),
     }
     Ok(())
+}
+
+/// Whether this is a network of the benchmark's own, which may be changed at will.
+pub(crate) fn is_inside() -> bool {
+    env::var_os(INSIDE).is_some()
 }
 
 /// The congestion control that sockets get here by default.

@@ -3,20 +3,18 @@
 
 use serde::Serialize;
 
-use super::contestant::{Contestant, Topology};
+use super::cell::Cell;
+use super::contestant::Contestant;
 use super::interval::Interval;
-use super::outcome::{Latency, Outcome, Row};
-
-/// Below this confidence there is no verdict: too few rounds.
-const CONFIDENCE_MIN: f64 = 0.95;
-/// Pairs that a verdict takes.
-const PAIRS_MIN: usize = 10;
+use super::must::{Must, Verdict};
+use super::outcome::{Outcome, Row};
 
 /// One contestant's figure over that of another, round by round.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ratio {
-    /// In what topology.
-    pub topology: Topology,
+    /// Under what.
+    #[serde(flatten)]
+    pub cell: Cell,
     /// Whose figure it is.
     pub contestant: Contestant,
     /// Against whom.
@@ -25,9 +23,9 @@ pub struct Ratio {
     pub figure: Figure,
     /// The ratio over all rounds.
     pub interval: Interval,
-    /// What it must not exceed, where the project has promised something.
-    pub limit: Option<f64>,
-    /// How the interval stands to the limit.
+    /// Its bound, where the project has promised something.
+    pub must: Option<Must>,
+    /// How the interval stands to the bound.
     pub verdict: Option<Verdict>,
 }
 
@@ -37,8 +35,16 @@ pub struct Ratio {
 pub enum Against {
     /// The bare relay, or two of them.
     Floor,
+    /// A pair of Leno with HTTP/1.1 in between.
+    LenoHttp1,
+    /// HAProxy; a pair with HTTP/1.1 in between.
+    Haproxy,
+    /// A pair of HAProxy with HTTP/2 in between.
+    HaproxyH2,
     /// nginx or HAProxy, whichever is cheaper over all rounds.
     BetterOfNginxAndHaproxy,
+    /// HAProxy or Envoy, whichever is cheaper over all rounds.
+    BetterOfHaproxyAndEnvoy,
 }
 
 /// What is compared.
@@ -47,23 +53,18 @@ pub enum Against {
 pub enum Figure {
     /// CPU time per request.
     Cpu,
+    /// Bytes of bodies per second of CPU time.
+    BytesPerCpuSecond,
     /// What is added to the median latency.
     AddedP50,
-}
-
-/// How an interval stands to a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The whole interval is within.
-    Met,
-    /// The whole interval is beyond.
-    Missed,
-    /// The limit lies inside the interval, or a rival or a round is missing: a fuller run would
-    /// tell.
-    Open,
-    /// Fewer than ten pairs.
-    TooFewRounds,
+    /// What is added to the 99th percentile.
+    AddedP99,
+    /// The median latency over a slow and lossy link.
+    LossyP50,
+    /// The 99th percentile over a slow and lossy link.
+    LossyP99,
+    /// The 99th percentile beside a huge body.
+    MixedP99,
 }
 
 impl Against {
@@ -71,7 +72,23 @@ impl Against {
     pub fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
+            Self::LenoHttp1 => "leno-http1",
+            Self::Haproxy => "haproxy",
+            Self::HaproxyH2 => "haproxy-h2",
             Self::BetterOfNginxAndHaproxy => "better of nginx, haproxy",
+            Self::BetterOfHaproxyAndEnvoy => "better of haproxy, envoy",
+        }
+    }
+
+    /// Whose figures these are; of several the better one's.
+    fn rivals(self) -> &'static [Contestant] {
+        match self {
+            Self::Floor => &[Contestant::Floor],
+            Self::LenoHttp1 => &[Contestant::LenoHttp1],
+            Self::Haproxy => &[Contestant::Haproxy],
+            Self::HaproxyH2 => &[Contestant::HaproxyH2],
+            Self::BetterOfNginxAndHaproxy => &[Contestant::Nginx, Contestant::Haproxy],
+            Self::BetterOfHaproxyAndEnvoy => &[Contestant::Haproxy, Contestant::Envoy],
         }
     }
 }
@@ -81,30 +98,12 @@ impl Figure {
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "CPU per request",
+            Self::BytesPerCpuSecond => "bytes per CPU second",
             Self::AddedP50 => "added P50",
-        }
-    }
-}
-
-impl Verdict {
-    /// For tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::Missed => "missed",
-            Self::Open => "open",
-            Self::TooFewRounds => "too few rounds",
-        }
-    }
-
-    fn of(interval: Interval, limit: f64) -> Self {
-        match interval {
-            _ if interval.count < PAIRS_MIN || interval.confidence < CONFIDENCE_MIN => {
-                Self::TooFewRounds
-            }
-            _ if interval.high <= limit => Self::Met,
-            _ if interval.low > limit => Self::Missed,
-            _ => Self::Open,
+            Self::AddedP99 => "added P99",
+            Self::LossyP50 => "P50 over the lossy link",
+            Self::LossyP99 => "P99 over the lossy link",
+            Self::MixedP99 => "P99 beside the huge body",
         }
     }
 }
@@ -112,131 +111,198 @@ impl Verdict {
 /// Every ratio that the outcome's figures allow.
 pub(crate) fn all(outcome: &Outcome) -> Vec<Ratio> {
     let mut ratios = Vec::new();
-    for topology in Topology::ALL {
-        let row = |contestant| {
-            let mut rows = outcome.rows.iter();
-            rows.find(|row| row.contestant == contestant && row.topology == topology)
-        };
-        for contestant in Contestant::ALL
-            .into_iter()
-            .filter(|c| *c != Contestant::Floor)
-        {
-            let Some((over, floor)) = row(contestant).zip(row(Contestant::Floor)) else {
-                continue;
-            };
-            let key = (topology, contestant, Against::Floor, Figure::Cpu);
-            ratios.extend(ratio(key, &costs(over), &costs(floor)));
+    for setting in &outcome.cells {
+        let cell = setting.cell;
+        let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.cell == cell).collect();
+        ratios.extend(costs(cell, &rows));
+    }
+    ratios.extend(latencies(outcome));
+    ratios
+}
+
+/// The ratios of CPU time within one cell.
+fn costs(cell: Cell, rows: &[&Row]) -> Vec<Ratio> {
+    let figure = match cell.is_bulk() {
+        true => Figure::BytesPerCpuSecond,
+        false => Figure::Cpu,
+    };
+    let series = rows.iter().map(|row| Series {
+        cell,
+        contestant: row.contestant,
+        figures: match figure {
+            Figure::BytesPerCpuSecond => row.figures(|window| window.bytes_per_cpu_second),
+            _ => row.figures(|window| window.cpu_micros),
+        },
+    });
+    compare(&series.collect::<Vec<_>>(), figure)
+}
+
+fn latencies(outcome: &Outcome) -> Vec<Ratio> {
+    let series = |cell, contestant, figures: &Vec<f64>| Series {
+        cell,
+        contestant,
+        figures: figures.clone(),
+    };
+    let (mut p50, mut p99) = (Vec::new(), Vec::new());
+    for found in &outcome.latencies {
+        p50.push(series(
+            found.cell,
+            found.contestant,
+            &found.added.p50_micros,
+        ));
+        p99.push(series(
+            found.cell,
+            found.contestant,
+            &found.added.p99_micros,
+        ));
+    }
+    let mut ratios = by_cell(&p50, Figure::AddedP50);
+    ratios.extend(by_cell(&p99, Figure::AddedP99));
+    let (mut p50, mut p99) = (Vec::new(), Vec::new());
+    for found in &outcome.lossy {
+        let percentiles = &found.percentiles;
+        p50.push(series(
+            found.cell,
+            found.contestant,
+            &percentiles.p50_micros,
+        ));
+        p99.push(series(
+            found.cell,
+            found.contestant,
+            &percentiles.p99_micros,
+        ));
+    }
+    ratios.extend(by_cell(&p50, Figure::LossyP50));
+    ratios.extend(by_cell(&p99, Figure::LossyP99));
+    let mixed = outcome.mixed.iter();
+    let mixed = mixed.map(|found| series(found.cell, found.contestant, &found.beside.p99_micros));
+    ratios.extend(by_cell(&mixed.collect::<Vec<_>>(), Figure::MixedP99));
+    ratios
+}
+
+/// A contestant's figures by round.
+#[derive(Clone)]
+struct Series {
+    cell: Cell,
+    contestant: Contestant,
+    figures: Vec<f64>,
+}
+
+fn by_cell(all: &[Series], figure: Figure) -> Vec<Ratio> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for series in all {
+        if !cells.contains(&series.cell) {
+            cells.push(series.cell);
         }
-        let rivals: Vec<&Row> = [Contestant::Nginx, Contestant::Haproxy]
-            .into_iter()
-            .filter_map(row)
-            .collect();
-        if let Some((leno, rival)) = row(Contestant::Leno).zip(cheapest(&rivals)) {
-            let against = Against::BetterOfNginxAndHaproxy;
-            let key = (topology, Contestant::Leno, against, Figure::Cpu);
-            let mut found = ratio(key, &costs(leno), &costs(rival));
-            if rivals.len() < 2 {
-                // The better one may be the one that is not here.
-                let met = found.iter_mut().filter(|r| r.verdict == Some(Verdict::Met));
-                met.for_each(|ratio| ratio.verdict = Some(Verdict::Open));
-            }
-            ratios.extend(found);
-        }
-        ratios.extend(added(outcome, topology));
+    }
+    let of = |cell: Cell| {
+        all.iter()
+            .filter(move |series| series.cell == cell)
+            .cloned()
+    };
+    let compared = cells
+        .into_iter()
+        .map(|cell| compare(&of(cell).collect::<Vec<_>>(), figure));
+    compared.flatten().collect()
+}
+
+/// Everybody against the floor, and Leno against the rivals that it is measured by.
+fn compare(all: &[Series], figure: Figure) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for over in all.iter().filter(|s| s.contestant != Contestant::Floor) {
+        ratios.extend(ratio(over, Against::Floor, all, figure));
+    }
+    let rivals: &[Against] = match figure {
+        Figure::Cpu => &[
+            Against::LenoHttp1,
+            Against::HaproxyH2,
+            Against::Haproxy,
+            Against::BetterOfNginxAndHaproxy,
+            Against::BetterOfHaproxyAndEnvoy,
+        ],
+        Figure::BytesPerCpuSecond => &[Against::LenoHttp1, Against::Haproxy],
+        Figure::AddedP50
+        | Figure::AddedP99
+        | Figure::LossyP50
+        | Figure::LossyP99
+        | Figure::MixedP99 => &[Against::LenoHttp1],
+    };
+    let leno = [Contestant::Leno, Contestant::LenoHttp1];
+    for over in all.iter().filter(|s| leno.contains(&s.contestant)) {
+        let found = rivals
+            .iter()
+            .filter_map(|&against| ratio(over, against, all, figure));
+        // The variant is there for its promise, not for a table of its own.
+        ratios.extend(found.filter(|r| r.must.is_some() || r.contestant == Contestant::Leno));
     }
     ratios
 }
 
-fn added(outcome: &Outcome, topology: Topology) -> Vec<Ratio> {
-    let here = || {
-        outcome
-            .latencies
-            .iter()
-            .filter(|latency| latency.topology == topology)
-    };
-    let is_floor = |latency: &&Latency| latency.contestant == Contestant::Floor;
-    let Some(floor) = here().find(is_floor) else {
-        return Vec::new();
-    };
-    let of = |latency: &Latency| {
-        let key = (
-            topology,
-            latency.contestant,
-            Against::Floor,
-            Figure::AddedP50,
-        );
-        ratio(key, &latency.added_micros, &floor.added_micros)
-    };
-    here()
-        .filter(|latency| !is_floor(latency))
-        .filter_map(of)
-        .collect()
-}
-
-fn ratio(
-    (topology, contestant, against, figure): (Topology, Contestant, Against, Figure),
-    over: &[f64],
-    under: &[f64],
-) -> Option<Ratio> {
+fn ratio(over: &Series, against: Against, all: &[Series], figure: Figure) -> Option<Ratio> {
+    let candidates = against.rivals();
+    let rivals: Vec<&Series> = all
+        .iter()
+        .filter(|s| candidates.contains(&s.contestant))
+        .collect();
+    let must = Must::of(&over.cell, over.contestant, against, figure);
+    // The better of two tells no more than each of them, unless something hangs on it.
+    if candidates.len() > 1 && must.is_none() || candidates == [over.contestant] {
+        return None;
+    }
+    let under = cheapest(&rivals)?;
     // Noise may make an added latency negative; such a round says nothing about a ratio.
-    let pairs = over.iter().zip(under).filter(|(_, under)| **under > 0.0);
+    let pairs = over.figures.iter().zip(&under.figures);
+    let pairs = pairs.filter(|(_, under)| **under > 0.0);
     let pairs: Vec<f64> = pairs.map(|(over, under)| over / under).collect();
     let interval = Interval::of(&pairs)?;
-    let limit = limit(topology, contestant, against, figure);
-    let verdict = limit.map(|limit| match interval.count == over.len() {
-        true => Verdict::of(interval, limit),
+    let verdict = must.map(|must| match must.judge(interval) {
         // A round that was left out could lie on either side.
-        false => Verdict::Open,
+        _ if interval.count != over.figures.len() => Verdict::Open,
+        // The better one may be the one that is not here.
+        Verdict::Met if rivals.len() < candidates.len() => Verdict::Open,
+        verdict => verdict,
     });
     Some(Ratio {
-        topology,
-        contestant,
+        cell: over.cell,
+        contestant: over.contestant,
         against,
         figure,
         interval,
-        limit,
+        must,
         verdict,
     })
 }
 
-/// What Leno must not exceed.
-fn limit(
-    topology: Topology,
-    contestant: Contestant,
-    against: Against,
-    figure: Figure,
-) -> Option<f64> {
-    match (contestant, topology, against, figure) {
-        (Contestant::Leno, Topology::Plain, Against::Floor, Figure::Cpu) => Some(1.18),
-        (Contestant::Leno, Topology::Mtls, Against::Floor, Figure::Cpu) => Some(1.35),
-        (Contestant::Leno, Topology::Plain, Against::BetterOfNginxAndHaproxy, _) => Some(0.95),
-        (Contestant::Leno, Topology::Mtls, Against::BetterOfNginxAndHaproxy, _) => Some(0.75),
-        (Contestant::Leno, Topology::Mtls, Against::Floor, Figure::AddedP50) => Some(1.4),
-        _ => None,
-    }
-}
-
-/// The row with the lowest median: one rival for all rounds, not the luckiest of each.
-fn cheapest<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
-    let median = |row: &Row| Interval::of(&costs(row)).map_or(f64::INFINITY, |cost| cost.median);
-    rows.iter()
-        .copied()
-        .min_by(|a, b| median(a).total_cmp(&median(b)))
-}
-
-fn costs(row: &Row) -> Vec<f64> {
-    row.windows.iter().map(|window| window.cpu_micros).collect()
+/// The one with the lowest median: one rival for all rounds, not the luckiest of each.
+fn cheapest<'a>(all: &[&'a Series]) -> Option<&'a Series> {
+    let median = |s: &Series| Interval::of(&s.figures).map_or(f64::INFINITY, |found| found.median);
+    let by_median = |a: &&&Series, b: &&&Series| median(a).total_cmp(&median(b));
+    all.iter().min_by(by_median).copied()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::{Setting, Window};
+    use super::super::cell::{Placement, Protocol, Scene, Shape, Topology};
+    use super::super::cores::Cores;
+    use super::super::outcome::{CellSetting, Setting, Window};
     use super::*;
 
-    fn ratios(costs: &[(Contestant, &[f64])]) -> Vec<Ratio> {
+    fn ratios(topology: Topology, costs: &[(Contestant, &[f64])]) -> Vec<Ratio> {
+        let scene = Scene {
+            protocol: Protocol::Http1,
+            topology,
+            placement: Placement::Shared,
+        };
+        let shape = Shape {
+            connections: 64,
+            streams: 1,
+        };
+        let cell = scene.cell(shape, 1024);
         let mut outcome = Outcome::new(Setting::default());
+        let cores = Cores::default();
+        outcome.cells.push(CellSetting { cell, cores });
         for (contestant, costs) in costs {
-            let mut row = Row::new(*contestant, Topology::Plain);
+            let mut row = Row::new(*contestant, cell);
             let window = |&cpu_micros| Window {
                 cpu_micros,
                 ..Window::default()
@@ -247,49 +313,62 @@ mod tests {
         all(&outcome)
     }
 
-    fn verdict(count: usize, low: f64, high: f64) -> Verdict {
-        let interval = Interval {
-            median: low,
-            low,
-            high,
-            confidence: 0.98,
-            count,
-        };
-        Verdict::of(interval, 1.18)
+    fn find(ratios: &[Ratio], against: Against) -> &Ratio {
+        ratios.iter().find(|r| r.against == against).unwrap()
     }
 
     #[test]
     fn ratios_are_taken_within_rounds() {
         // The machine slowed down threefold in the last round; the ratio did not move.
-        let ratios = ratios(&[
+        let costs: [(_, &[f64]); 2] = [
             (Contestant::Floor, &[10.0, 11.0, 30.0]),
             (Contestant::Leno, &[12.0, 13.2, 36.0]),
-        ]);
-        let interval = ratios[0].interval;
+        ];
+        let interval = ratios(Topology::Plain, &costs)[0].interval;
         assert!((interval.low - 1.2).abs() < 1e-9 && (interval.high - 1.2).abs() < 1e-9);
     }
 
     #[test]
     fn the_rival_is_the_one_that_is_better_over_all_rounds() {
-        let ratios = ratios(&[
+        let costs: [(_, &[f64]); 3] = [
             (Contestant::Leno, &[10.0, 10.0, 10.0]),
             (Contestant::Haproxy, &[20.0, 20.0, 8.0]),
             (Contestant::Nginx, &[16.0, 16.0, 16.0]),
-        ]);
-        assert_eq!(ratios[0].against, Against::BetterOfNginxAndHaproxy);
-        assert!((ratios[0].interval.median - 10.0 / 16.0).abs() < 1e-9);
+        ];
+        let ratios = ratios(Topology::Plain, &costs);
+        let ratio = find(&ratios, Against::BetterOfNginxAndHaproxy);
+        assert!((ratio.interval.median - 10.0 / 16.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_the_other_rival_nothing_is_met() {
+        let (cheap, dear) = ([1.0; 10], [10.0; 10]);
+        let costs: [(_, &[f64]); 2] = [(Contestant::Leno, &cheap), (Contestant::Haproxy, &dear)];
+        let ratios = ratios(Topology::Plain, &costs);
+        let ratio = find(&ratios, Against::BetterOfNginxAndHaproxy);
+        assert_eq!(ratio.verdict, Some(Verdict::Open));
+    }
+
+    #[test]
+    fn both_hops_of_leno_are_held_to_their_promise() {
+        let figures = [1.0; 10];
+        let of = |contestant| (contestant, &figures[..]);
+        let everybody = Contestant::ALL.map(of);
+        let ratios = ratios(Topology::Mtls, &everybody);
+        let judged = ratios.iter().filter(|ratio| ratio.must.is_some());
+        let judged = judged.map(|r| (r.contestant.name(), r.against.name()));
+        let expected = [
+            ("leno", "floor"),
+            ("leno-http1", "floor"),
+            ("leno", "haproxy-h2"),
+            ("leno", "better of nginx, haproxy"),
+            ("leno-http1", "better of nginx, haproxy"),
+        ];
+        assert_eq!(judged.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn without_a_floor_there_is_no_ratio_to_it() {
-        assert!(ratios(&[(Contestant::Nginx, &[1.0])]).is_empty());
-    }
-
-    #[test]
-    fn the_whole_interval_decides() {
-        assert_eq!(verdict(10, 1.10, 1.17), Verdict::Met);
-        assert_eq!(verdict(10, 1.10, 1.19), Verdict::Open);
-        assert_eq!(verdict(10, 1.19, 1.30), Verdict::Missed);
-        assert_eq!(verdict(9, 1.10, 1.17), Verdict::TooFewRounds);
+        assert!(ratios(Topology::Plain, &[(Contestant::Nginx, &[1.0])]).is_empty());
     }
 }

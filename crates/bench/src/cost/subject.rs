@@ -7,15 +7,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::cell::{Protocol, Scene, Topology};
 use super::config::{self, Place, Role};
-use super::contestant::{Contestant, Given, Topology};
-use super::probe;
+use super::contestant::{Contestant, Given, Program};
+use super::cores::Cores;
+use super::far::Far;
 use super::process::{Process, free_address};
+use super::{module, probe};
 
 /// A running contestant; dropped, it ends its processes.
 pub(crate) struct Subject {
     pub(crate) contestant: Contestant,
-    pub(crate) topology: Topology,
+    pub(crate) scene: Scene,
     /// Where the generator connects.
     pub(crate) entry: SocketAddr,
     /// Where the server's side of the mesh listens; the entry when there is one hop.
@@ -32,13 +35,22 @@ pub(crate) struct Stage<'a> {
     pub(crate) backend: SocketAddr,
     pub(crate) folder: &'a Path,
     pub(crate) given: &'a Given,
-    pub(crate) core: Option<usize>,
+    pub(crate) cores: Cores,
     /// Downstream connections that a contestant must be able to hold.
     pub(crate) connections_max: usize,
     /// Congestion control of sockets that choose for themselves.
     pub(crate) congestion: String,
     /// Put before each program, e.g. an instruction counter; empty to run it as it is.
     pub(crate) wrapper: Vec<String>,
+    /// Where the server's side of a pair and the backend are, if not here.
+    pub(crate) far: Option<&'a Far>,
+}
+
+/// One process of a subject: its end of the hop, and the addresses that it joins.
+struct Post {
+    role: Role,
+    listen: SocketAddr,
+    to: SocketAddr,
 }
 
 impl Subject {
@@ -48,49 +60,26 @@ impl Subject {
     /// When a program is missing, ends early, or does not answer.
     pub(crate) fn start(
         contestant: Contestant,
-        topology: Topology,
+        scene: Scene,
         stage: &Stage<'_>,
     ) -> anyhow::Result<Self> {
         let entry = free_address()?;
-        let mesh = if topology == Topology::Mtls {
-            free_address()?
-        } else {
-            entry
+        let mesh = match scene.topology {
+            Topology::Plain => entry,
+            Topology::Mtls => stage.mesh_address()?,
         };
-        let hops = match topology {
-            Topology::Plain => vec![(Role::Plain, entry, stage.backend)],
-            Topology::Mtls => {
-                vec![
-                    (Role::ServerSide, mesh, stage.backend),
-                    (Role::ClientSide, entry, mesh),
-                ]
-            }
-        };
-        let connections_max = stage.connections_max;
         let begun = Instant::now();
         let mut processes = Vec::new();
-        for (role, listen, to) in hops {
-            let place = Place {
-                role,
-                listen,
-                to,
-                connections_max,
-                folder: stage.folder,
-            };
-            let log = stage
-                .folder
-                .join(format!("{}-{}.log", contestant.name(), listen.port()));
-            let mut command = command(contestant, &place, stage)?;
-            let mut process = Process::start(&mut command, stage.core, &log)?;
-            process.wait_listening(listen)?;
-            processes.push(process);
+        for post in posts(scene, entry, mesh, stage.backend) {
+            let mut command = command(contestant, scene.protocol, &post, stage)?;
+            processes.push(stage.launch(contestant, &post, &mut command)?);
         }
-        probe::first_answer(entry)?;
+        probe::first_answer(entry, scene.protocol)?;
         let start_up = begun.elapsed();
         processes.reverse();
         Ok(Self {
             contestant,
-            topology,
+            scene,
             entry,
             mesh,
             processes,
@@ -103,7 +92,7 @@ impl Subject {
     /// # Errors
     /// As [`Subject::start`].
     pub(crate) fn again(&self, stage: &Stage<'_>) -> anyhow::Result<Self> {
-        Self::start(self.contestant, self.topology, stage)
+        Self::start(self.contestant, self.scene, stage)
     }
 
     /// Where a peer in the mesh connects: mutual TLS in that topology, else plaintext.
@@ -131,52 +120,85 @@ impl Subject {
     }
 }
 
+impl Stage<'_> {
+    fn mesh_address(&self) -> anyhow::Result<SocketAddr> {
+        self.far.map_or_else(free_address, Far::free_address)
+    }
+
+    /// Starts the process of `post` where it belongs and waits until it listens.
+    fn launch(
+        &self,
+        contestant: Contestant,
+        post: &Post,
+        command: &mut Command,
+    ) -> anyhow::Result<Process> {
+        let name = format!("{}-{}.log", contestant.name(), post.listen.port());
+        let log = self.folder.join(name);
+        let (core, far) = match post.role {
+            Role::Plain | Role::ClientSide => (self.cores.near_proxy, None),
+            Role::ServerSide => (self.cores.far_proxy, self.far),
+        };
+        let mut start = || Process::start(command, core, &log);
+        let mut process = match far {
+            None => start()?,
+            Some(far) => far.within(start)??,
+        };
+        process.wait_listening(post.listen)?;
+        Ok(process)
+    }
+}
+
+/// In the order of starting: what is dialled comes first.
+fn posts(scene: Scene, entry: SocketAddr, mesh: SocketAddr, backend: SocketAddr) -> Vec<Post> {
+    let post = |role, listen, to| Post { role, listen, to };
+    match scene.topology {
+        Topology::Plain => vec![post(Role::Plain, entry, backend)],
+        Topology::Mtls => vec![
+            post(Role::ServerSide, mesh, backend),
+            post(Role::ClientSide, entry, mesh),
+        ],
+    }
+}
+
 fn command(
     contestant: Contestant,
-    place: &Place<'_>,
+    protocol: Protocol,
+    post: &Post,
     stage: &Stage<'_>,
 ) -> anyhow::Result<Command> {
-    let program = contestant.program(stage.given)?;
-    let file = stage.folder.join(format!(
-        "{}-{}.conf",
-        contestant.name(),
-        place.listen.port()
-    ));
-    fs::write(&file, config::text(contestant, place))?;
+    let program = contestant.program().find(stage.given)?;
+    let place = Place {
+        role: post.role,
+        protocol,
+        hop: contestant.hop(),
+        listen: post.listen,
+        to: post.to,
+        connections_max: stage.connections_max,
+        folder: stage.folder,
+        module: module::needed(contestant.program(), protocol, &program)?,
+    };
+    let name = format!("{}-{}.conf", contestant.name(), post.listen.port());
+    let file = stage.folder.join(name);
+    fs::write(&file, config::text(contestant, &place))?;
     let mut words = stage.wrapper.clone();
     words.push(program.display().to_string());
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdout(Stdio::null());
-    match contestant {
-        Contestant::Floor => {
-            command.args([
-                "bench",
-                "relay",
-                "--congestion",
-                &stage.congestion,
-                "--listen",
-            ]);
-            command
-                .arg(place.listen.to_string())
-                .arg("--to")
-                .arg(place.to.to_string());
+    match contestant.program() {
+        Program::Relay => {
+            command.args(["bench", "relay", "--congestion", &stage.congestion]);
+            command.arg("--listen").arg(post.listen.to_string());
+            command.arg("--to").arg(post.to.to_string());
         }
-        Contestant::Leno => drop(command.arg("--config").arg(&file)),
-        Contestant::Haproxy => drop(command.arg("-f").arg(&file)),
-        Contestant::Nginx => drop(command.arg("-p").arg(stage.folder).arg("-c").arg(&file)),
-        Contestant::Envoy => {
+        Program::Leno => drop(command.arg("--config").arg(&file)),
+        Program::Haproxy => drop(command.arg("-f").arg(&file)),
+        Program::Nginx => drop(command.arg("-p").arg(stage.folder).arg("-c").arg(&file)),
+        Program::Envoy => {
             // Envoy tells the format of a file by its ending.
             let yaml = file.with_extension("yaml");
             fs::rename(&file, &yaml)?;
-            command.args([
-                "--concurrency",
-                "1",
-                "--disable-hot-restart",
-                "-l",
-                "off",
-                "-c",
-            ]);
-            command.arg(yaml);
+            command.args(["--concurrency", "1", "--disable-hot-restart", "-l", "off"]);
+            command.arg("-c").arg(yaml);
         }
     }
     Ok(command)

@@ -90,7 +90,7 @@ fn draw<T>(
 fn size(text: &str) -> Result<usize, &'static str> {
     let size = text.parse().map_err(|_| "a size is a number of bytes")?;
     if size > BODY_BYTES_MAX {
-        Err("a size is at most 64 MiB")
+        Err("a size is at most 128 MiB")
     } else {
         Ok(size)
     }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 const HEAD_BYTES_MAX: usize = 256 * 1024;
 const HEADERS_MAX: usize = 200;
 /// An echoed body is held in memory whole.
-pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Reads one request after the other from a connection.
 #[derive(Default)]

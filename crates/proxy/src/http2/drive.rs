@@ -21,6 +21,8 @@ const CHOKED_BYTES: usize = 4 * OUTPUT_MAX;
 const RETIRE_BEFORE: Duration = Duration::from_secs(60);
 /// How long a retiring connection waits for streams that were on their way when the peer was told.
 const LAST_CALL: Duration = Duration::from_secs(1);
+/// How long without streams a connection keeps its storage for the next ones.
+const REST_AFTER: Duration = Duration::from_secs(2);
 /// What our pings carry.
 const PING: [u8; 8] = *b"leno-png";
 
@@ -32,6 +34,8 @@ struct Drive {
     read_ms: u64,
     pinged_ms: Option<u64>,
     idle_ms: u64,
+    /// What an idle connection does not need was given back.
+    rested: bool,
     retire_ms: u64,
     last_call: LastCall,
 }
@@ -56,6 +60,7 @@ impl Mux {
             read_ms: now,
             pinged_ms: None,
             idle_ms: now,
+            rested: false,
             retire_ms: self.expires_ms.saturating_sub(before),
             last_call: LastCall::None,
         };
@@ -136,7 +141,10 @@ impl Mux {
             Event::Interim { stream } => self.deliver_head(core, stream, false),
             Event::Response { stream, end } => self.deliver_head(core, stream, end),
             Event::Data { stream, bytes, end } => {
-                core.keep(stream, bytes, &self.worker);
+                if !core.keep(stream, bytes, &self.worker) {
+                    core.wire.reset(stream, Code::EnhanceYourCalm);
+                    return self.lose(core, stream, io::ErrorKind::OutOfMemory);
+                }
                 if let Some(slot) = core.live(stream) {
                     slot.ended |= end;
                     reactor.wake(slot.task);
@@ -189,6 +197,10 @@ impl Mux {
         let Some(client) = client else {
             return core.wire.reset(stream, Code::ProtocolError);
         };
+        if self.worker.is_overloaded() {
+            core.wire.reset(stream, Code::RefusedStream);
+            return core.wire.release(stream);
+        }
         let mut exchange = self.worker.lend_exchange();
         let mut text = std::mem::take(&mut exchange.text);
         if end.is_ok() {
@@ -258,8 +270,9 @@ impl Mux {
         let limits = &view.snapshot.config.limits;
         let streams = self.streams();
         if streams > 0 {
-            drive.idle_ms = now;
-        } else {
+            (drive.idle_ms, drive.rested) = (now, false);
+        } else if !drive.rested && now >= due(drive.idle_ms, REST_AFTER) {
+            drive.rested = true;
             self.core().rest();
         }
         let idle = match drive.client {
@@ -295,7 +308,11 @@ impl Mux {
             (_, LastCall::Until(until)) => until,
             _ => u64::MAX,
         };
-        let next = next.min(ping_due).min(self.expires_ms);
+        let rest_due = match drive.rested || streams > 0 {
+            true => u64::MAX,
+            false => due(drive.idle_ms, REST_AFTER),
+        };
+        let next = next.min(ping_due).min(rest_due).min(self.expires_ms);
         if next < u64::MAX {
             reactor.deadline_after(Duration::from_millis(next.saturating_sub(now).max(1)));
         }

@@ -2,7 +2,7 @@
 //! stream, who waits for what. Never reads or writes the socket but in `drive`.
 
 use crate::stream::Stream;
-use crate::worker::Worker;
+use crate::worker::{Holding, Worker};
 use rt::TaskId;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -14,6 +14,8 @@ use wire::http1::ResponseHead;
 /// Frames that may wait to be written before streams have to wait with their bodies: a record's
 /// worth several times over, and little enough that a small answer is not long behind a large one.
 pub(super) const OUTPUT_MAX: usize = 64 * 1024;
+/// Bytes that the kernel may hold unsent: as many again.
+const UNSENT_MAX: u32 = 64 * 1024;
 /// A stream's storage keeps room of this size for the next stream; more is given back.
 const KEPT_BYTES: usize = 4 * 1024;
 
@@ -116,19 +118,23 @@ impl Core {
     }
 
     /// Keeps a part of a body until it is taken; the connection's window opens again at once
-    /// while `worker` holds little.
-    pub(super) fn keep(&mut self, key: Key, bytes: &[u8], worker: &Worker) {
+    /// while `worker` holds little. `false`: it holds too much, and the stream has to go.
+    pub(super) fn keep(&mut self, key: Key, bytes: &[u8], worker: &Worker) -> bool {
         match self.live(key) {
             Some(slot) => slot.body.extend_from_slice(bytes),
-            // Nobody is there to have it.
-            None => return self.wire.consumed_connection(bytes.len()),
+            None => {
+                // Nobody is there to have it.
+                self.wire.consumed_connection(bytes.len());
+                return true;
+            }
         }
         self.buffered += bytes.len();
-        if worker.hold_bytes(bytes.len()) {
-            self.wire.consumed_connection(bytes.len());
-        } else {
-            self.owed += bytes.len();
+        let holding = worker.hold_bytes(bytes.len());
+        match holding {
+            Holding::Little => self.wire.consumed_connection(bytes.len()),
+            Holding::Much | Holding::TooMuch => self.owed += bytes.len(),
         }
+        holding != Holding::TooMuch
     }
 
     /// Opens the stream's window for as much as was received, though nothing was taken: the
@@ -207,6 +213,7 @@ impl Mux {
         config: &Config,
         expires_ms: u64,
     ) -> Rc<Self> {
+        stream.tcp.keep_unsent_below(UNSENT_MAX);
         Rc::new(Self {
             worker: Rc::clone(worker),
             stream,
@@ -245,7 +252,16 @@ impl Mux {
 
     /// Whether another stream may begin on it.
     pub(crate) fn can_open(&self) -> bool {
-        self.life() == Life::Open && self.core().wire.can_open()
+        let core = self.core();
+        // A server that takes few streams says so in its settings; what it would refuse may not
+        // be sendable again. One it takes in any case.
+        let is_known = core.wire.peer_settings_came() || core.wire.streams() == 0;
+        self.life() == Life::Open && is_known && core.wire.can_open()
+    }
+
+    /// The peer has not said yet what it takes.
+    pub(crate) fn is_new(&self) -> bool {
+        self.life() == Life::Open && !self.core().wire.peer_settings_came()
     }
 
     /// Which of how many workers of the peer it leads to, where the peer says so.

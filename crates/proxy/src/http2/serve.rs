@@ -18,6 +18,15 @@ use wire::h2::{Config, Dialect, Limits, Role};
 /// Tasks that wait for the next request; each keeps a few KiB.
 const RUNNERS_KEPT: usize = 64;
 
+/// What one stream may send ahead: 100 MB/s at a round trip of 10 ms. Memory is bounded by
+/// `bufferBytes`, not by this.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+
+/// What HTTP/2 counts beyond a field's name and value (RFC 9113 §6.5.2), and the pseudo-header
+/// fields of a request: on top of the limits, so that a head which fits over HTTP/1 fits here.
+const FIELD_OVERHEAD: usize = 32;
+const PSEUDO_HEADERS: usize = 5;
+
 const BAD_REQUEST: u16 = 400;
 const HEAD_TOO_LARGE: u16 = 431;
 
@@ -59,8 +68,9 @@ pub(crate) fn config(worker: &Worker, role: Role, dialect: Dialect) -> Config {
         dialect,
         limits: Limits {
             streams: u32::try_from(limits.streams).unwrap_or(u32::MAX),
-            head_bytes: limits.head_bytes,
-            headers: limits.headers,
+            head_bytes: limits.head_bytes + limits.headers * FIELD_OVERHEAD,
+            headers: limits.headers + PSEUDO_HEADERS,
+            stream_window: STREAM_WINDOW,
             ..Limits::default()
         },
         worker: (dialect == Dialect::Hop).then(|| worker.place()),

@@ -68,8 +68,12 @@ async fn shake_hands(
         Inner::Tcp => &mtls.tcp,
     };
     let proven = handshake::connect(stream, inbox, config, name).await;
+    let reason = proven.as_ref().err().map(ToString::to_string);
     let proof = worker.prove(&view, proven, Side::Upstream(&mtls.expected));
     proof.map_err(|failure| {
+        let (address, label) = (endpoint.address, failure.label());
+        let reason = reason.unwrap_or_default();
+        crate::log::info(format_args!("handshake with {address}: {label} {reason}"));
         let source = io::Error::other(failure.label());
         Error::upstream(Flag::HandshakeFailed, source)
     })

@@ -113,7 +113,9 @@ pub(super) async fn await_stream(
             let flag = shared.failed.get().unwrap_or(Flag::ConnectFailed);
             return Err(Error::new(flag));
         }
-        begin_dial(worker, state, inner);
+        if !shared.connections.borrow().iter().any(|mux| mux.is_new()) {
+            begin_dial(worker, state, inner);
+        }
         shared.waiting.borrow_mut().push(worker.reactor.current());
         shared.connections.borrow().iter().for_each(|mux| mux.watch());
         let mut waited = false;

@@ -267,7 +267,7 @@ async fn await_head(client: &Client, link: &mut Link) -> Waited {
 
 /// Waits until `due_ms` of the reactor's clock at most.
 async fn await_until(client: &Client, link: &mut Link, due_ms: u64) -> Waited {
-    let Link { stream, inbox } = link;
+    let Link { stream, inbox, .. } = link;
     let reactor = &client.worker.reactor;
     let mut asleep = false;
     poll_fn(|_| match stream.poll_fill(inbox) {
@@ -364,14 +364,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(bytes: &[u8], tls: TlsMode, reading: Reading, expected: First) {
+    fn check(bytes: &[u8], tls: TlsMode, reading: Reading, expected: &First) {
         let rules = Rules {
             tls,
             reading,
             by_name: true,
             patience: Duration::ZERO,
         };
-        assert_eq!(read(bytes, rules), expected, "{}", bytes.escape_ascii());
+        assert_eq!(&read(bytes, rules), expected, "{}", bytes.escape_ascii());
     }
 
     fn hello(file: &str) -> Vec<u8> {
@@ -394,15 +394,15 @@ mod tests {
                 (b"ping", First::NeedMore),
                 (b"", First::NeedMore),
             ] {
-                check(bytes, tls, Either, either);
+                check(bytes, tls, Either, &either);
             }
-            check(b"EHLO me\r\n", tls, Http, First::Http1);
-            check(b"GET / HTTP/1.1", tls, Opaque, First::Other(None));
-            check(b"p", tls, Opaque, First::Other(None));
-            check(b"", tls, Opaque, First::NeedMore);
+            check(b"EHLO me\r\n", tls, Http, &First::Http1);
+            check(b"GET / HTTP/1.1", tls, Opaque, &First::Other(None));
+            check(b"p", tls, Opaque, &First::Other(None));
+            check(b"", tls, Opaque, &First::NeedMore);
         }
         for reading in [Either, Http, Opaque] {
-            check(b"GET / HTTP/1.1", TlsMode::Strict, reading, First::NotTls);
+            check(b"GET / HTTP/1.1", TlsMode::Strict, reading, &First::NotTls);
         }
     }
 
@@ -412,14 +412,14 @@ mod tests {
         let (mesh, own) = (hello("good-full"), hello("good-plain"));
         let name = || First::Other(Some("db.example.org".to_owned()));
         for reading in [Either, Opaque] {
-            check(&mesh, TlsMode::Permissive, reading, First::Mesh);
-            check(&mesh, TlsMode::Disabled, reading, name());
-            check(&own, TlsMode::Permissive, reading, First::Other(None));
-            check(&mesh[..9], TlsMode::Permissive, reading, First::NeedMore);
+            check(&mesh, TlsMode::Permissive, reading, &First::Mesh);
+            check(&mesh, TlsMode::Disabled, reading, &name());
+            check(&own, TlsMode::Permissive, reading, &First::Other(None));
+            check(&mesh[..9], TlsMode::Permissive, reading, &First::NeedMore);
         }
-        check(&own, TlsMode::Permissive, Http, First::Mesh);
-        check(&own, TlsMode::Strict, Opaque, First::Mesh);
-        check(&own, TlsMode::Disabled, Http, First::Http1);
+        check(&own, TlsMode::Permissive, Http, &First::Mesh);
+        check(&own, TlsMode::Strict, Opaque, &First::Mesh);
+        check(&own, TlsMode::Disabled, Http, &First::Http1);
     }
 
     #[test]

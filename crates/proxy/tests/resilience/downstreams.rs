@@ -77,7 +77,7 @@ type Seen = BTreeMap<u16, usize>;
 #[test]
 fn garbage_is_refused_and_harms_nobody() {
     let app = EchoServer::start();
-    let proxy = start(&Sidecar::inbound(app.addr()));
+    let proxy = start(&Sidecar::inbound(app.addr()).listener("protocol: http"));
     let baseline = Baseline::of(&proxy);
     let mut random = Random(0xd1b5_4a32_d192_ed03);
     let seen = throw_many(&proxy, 3_000, || {
@@ -134,7 +134,8 @@ fn damaged_requests_are_answered_or_refused() {
 fn garbage_where_tls_is_expected_is_refused_and_harms_nobody() {
     let (ca, app) = (TestCa::new(), EchoServer::start());
     let server = ca.identity("server");
-    let proxy = start(&Sidecar::inbound(app.addr()).identity(&server));
+    let sidecar = Sidecar::inbound(app.addr()).identity(&server);
+    let proxy = start(&sidecar.listener("protocol: http"));
     let baseline = Baseline::of(&proxy);
     let mut random = Random(0x5851_f42d_4c95_7f2d);
     throw_many(&proxy, 1_000, || {

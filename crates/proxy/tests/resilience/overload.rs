@@ -131,3 +131,20 @@ fn two_workers_share_the_connections_and_go_on_to() {
     clients.extend(connect(64 - clients.len()));
     is_shared(&workers_of(&mut clients));
 }
+
+#[test]
+fn connections_beyond_the_rate_are_closed_at_once_and_counted() {
+    let app = EchoServer::start();
+    let proxy = start(&Sidecar::outbound(&[app.addr()]).with("limits: {connectionRate: 2}"));
+    let mut first = RawClient::connect(proxy.addr());
+    assert_eq!(first.get("/").status(), 200);
+    until("one is refused", || {
+        let refused = RawClient::connect(proxy.addr()).try_get("/").is_err();
+        let rejected = proxy.metric("leno_connections_rejected_total", &[]);
+        refused && rejected > 0.5
+    });
+    assert_eq!(first.get("/").status(), 200);
+    until("they are served again", || {
+        RawClient::connect(proxy.addr()).try_get("/").is_ok()
+    });
+}

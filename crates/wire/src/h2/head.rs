@@ -59,7 +59,7 @@ pub(super) struct Draft {
     te_trailers: bool,
     /// Place of the first cookie line among the lines.
     cookie: Option<usize>,
-    /// The values of further ones, each after `; `.
+    /// The values of further ones, with `; ` between them all.
     crumbs: Vec<u8>,
     size: usize,
     count: usize,
@@ -222,11 +222,16 @@ impl Draft {
 
     /// The cookies of a message are one line in HTTP/1 (section 8.2.3).
     fn push_cookie(&mut self, name: &[u8], value: &[u8]) {
-        if self.cookie.is_none() {
+        let Some(first) = self.cookie else {
             self.cookie = Some(self.lines.len());
             return self.push(name, value);
+        };
+        if value.is_empty() {
+            return;
         }
-        self.crumbs.extend_from_slice(b"; ");
+        if !self.crumbs.is_empty() || !self.lines[first].value.is_empty() {
+            self.crumbs.extend_from_slice(b"; ");
+        }
         self.crumbs.extend_from_slice(value);
     }
 

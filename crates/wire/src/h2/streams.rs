@@ -160,13 +160,10 @@ impl Streams {
         self.free.push(key.0);
     }
 
-    /// Calls `change` for each stream that is not closed.
-    pub(super) fn each_live<E>(
-        &mut self,
-        change: impl FnMut(&mut Stream) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let live = |stream: &&mut Stream| !stream.state.is_closed();
-        self.places.iter_mut().filter(live).try_for_each(change)
+    /// The streams that are not closed.
+    pub(super) fn live_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        let places = self.places.iter_mut();
+        places.filter(|stream| !stream.state.is_closed())
     }
 
     /// A stream that is not closed and has no id yet or one above `last`.

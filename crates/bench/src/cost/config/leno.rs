@@ -1,20 +1,16 @@
 //! Leno as a plain hop or as one side of a mesh hop: its defaults, with metrics and timeouts on.
 
 use super::{Place, Role};
+use crate::cost::cell::Protocol;
+use crate::cost::contestant::Hop;
+use crate::cost::pki;
 
 pub(super) fn text(place: &Place<'_>) -> String {
     let (listen, to) = (place.listen, place.to);
     let certificate = place.certificate();
-    let (direction, inbound) = match place.role {
+    let (direction, tls) = match place.role {
         Role::Plain | Role::ClientSide => ("outbound", ""),
         Role::ServerSide => ("inbound", "  tls: permissive\n"),
-    };
-    let transport = match place.role {
-        Role::Plain | Role::ServerSide => "    transport: plaintext\n".to_owned(),
-        Role::ClientSide => format!(
-            "    transport: mtls\n    identities: [{}]\n",
-            crate::cost::pki::SERVER_ID
-        ),
     };
     let identity = match place.role {
         Role::Plain => String::new(),
@@ -23,6 +19,12 @@ pub(super) fn text(place: &Place<'_>) -> String {
              trustBundle: ca.pem\n"
         ),
     };
+    // HTTP/1.1 and HTTP/2 are told by their first bytes, as on any port that declares nothing.
+    let protocol = match place.protocol {
+        Protocol::Tcp => "  protocol: tcp\n",
+        Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => "",
+    };
+    let transport = transport(place);
     format!(
         "workload: {{name: {certificate}, namespace: default, serviceAccount: {certificate}}}
 workers: 1
@@ -32,12 +34,24 @@ listeners:
 - name: hop
   direction: {direction}
   address: {listen}
-{inbound}  routes:
+{tls}{protocol}  routes:
   - cluster: peer
 clusters:
 - name: peer
-  endpoints:
+{protocol}  endpoints:
   - address: {to}
 {transport}"
+    )
+}
+
+fn transport(place: &Place<'_>) -> String {
+    let name = match (place.role, place.hop) {
+        (Role::Plain | Role::ServerSide, _) => return "    transport: plaintext\n".to_owned(),
+        (Role::ClientSide, Hop::Multiplexed) => "leno",
+        (Role::ClientSide, Hop::Http1 | Hop::Http2) => "mtls",
+    };
+    format!(
+        "    transport: {name}\n    identities: [{}]\n",
+        pki::SERVER_ID
     )
 }

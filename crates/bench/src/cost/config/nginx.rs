@@ -1,30 +1,43 @@
-//! nginx as a plain hop or as one side of a mesh hop.
+//! nginx as a plain hop or as one side of a mesh hop, for HTTP/1.1 or, as `stream`, for TCP.
 
-use super::{Place, Role};
+use super::Place;
+use crate::cost::cell::Protocol;
 
 const SUITE: &str = "TLS_AES_128_GCM_SHA256";
 
 pub(super) fn text(place: &Place<'_>) -> String {
-    let scheme = if place.role == Role::ClientSide {
-        "https"
-    } else {
-        "http"
-    };
-    let ssl = if place.role == Role::ServerSide {
-        " ssl"
-    } else {
-        ""
-    };
-    let (listen, to, tls) = (place.listen, place.to, tls(place));
     let folder = place.folder.display();
+    let load = place.module.as_ref();
+    let load = load.map(|path| format!("load_module {};\n", path.display()));
+    let service = match place.protocol {
+        Protocol::Tcp => stream(place),
+        Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => http(place),
+    };
     format!(
-        "daemon off;
+        "{load}daemon off;
 master_process off;
 worker_processes 1;
 pid {folder}/nginx-{port}.pid;
 error_log /dev/null crit;
 events {{ worker_connections {connections}; }}
-http {{
+{service}",
+        load = load.unwrap_or_default(),
+        // nginx counts both sides.
+        connections = place.connections_max * 2,
+        port = place.listen.port(),
+    )
+}
+
+fn http(place: &Place<'_>) -> String {
+    let scheme = if place.upstream().tls {
+        "https"
+    } else {
+        "http"
+    };
+    let (listen, to, tls) = (listen(place), place.to, tls(place));
+    let folder = place.folder.display();
+    format!(
+        "http {{
   access_log off;
   keepalive_timeout 300s;
   keepalive_requests 1000000000;
@@ -41,28 +54,47 @@ http {{
     keepalive_timeout 300s;
   }}
   server {{
-    listen {listen}{ssl} backlog=4096;
-{tls}    location / {{
+{listen}{tls}    location / {{
       proxy_pass {scheme}://peer;
       proxy_http_version 1.1;
       proxy_set_header Connection \"\";
     }}
   }}
 }}
-",
-        // nginx counts both sides.
-        connections = place.connections_max * 2,
-        port = place.listen.port(),
+"
     )
+}
+
+fn stream(place: &Place<'_>) -> String {
+    let (listen, to, tls) = (listen(place), place.to, tls(place));
+    let dial = if place.upstream().tls {
+        "    proxy_ssl on;\n"
+    } else {
+        ""
+    };
+    format!(
+        "stream {{
+  tcp_nodelay on;
+  server {{
+{listen}{tls}{dial}    proxy_timeout 300s;
+    proxy_pass {to};
+  }}
+}}
+"
+    )
+}
+
+fn listen(place: &Place<'_>) -> String {
+    let ssl = if place.downstream().tls { " ssl" } else { "" };
+    format!("    listen {}{ssl} backlog=4096;\n", place.listen)
 }
 
 fn tls(place: &Place<'_>) -> String {
     let ca = place.file("ca.pem");
     let chain = place.file(&format!("{}.pem", place.certificate()));
     let key = place.file(&format!("{}.key", place.certificate()));
-    match place.role {
-        Role::Plain => String::new(),
-        Role::ServerSide => format!(
+    if place.downstream().tls {
+        format!(
             "    ssl_protocols TLSv1.3;
     ssl_conf_command Ciphersuites {SUITE};
     ssl_certificate {chain};
@@ -70,8 +102,9 @@ fn tls(place: &Place<'_>) -> String {
     ssl_client_certificate {ca};
     ssl_verify_client on;
 "
-        ),
-        Role::ClientSide => format!(
+        )
+    } else if place.upstream().tls {
+        format!(
             "    proxy_ssl_protocols TLSv1.3;
     proxy_ssl_conf_command Ciphersuites {SUITE};
     proxy_ssl_certificate {chain};
@@ -80,6 +113,8 @@ fn tls(place: &Place<'_>) -> String {
     proxy_ssl_verify on;
     proxy_ssl_name server.mesh;
 "
-        ),
+        )
+    } else {
+        String::new()
     }
 }

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::rc::Rc;
+use std::thread::{Builder, JoinHandle};
 
 const PATIENT: Patience = Patience {
     idle: Duration::ZERO,
@@ -51,11 +52,15 @@ fn relayed(
         let flag = result.map_or_else(|error| error.flag, |()| Flag::None);
         *ended_too.borrow_mut() = Some((flag, tally.up(), tally.down()));
     });
-    let players = std::thread::spawn(move || play(client, server));
+    let players = in_thread(move || play(client, server));
     reactor.run().unwrap();
     players.join().unwrap();
     assert_eq!(reactor.panics(), 0);
     ended.take().expect("the relay has ended")
+}
+
+fn in_thread(play: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    Builder::new().spawn(play).unwrap()
 }
 
 fn read_all(mut from: &TcpStream) -> Vec<u8> {
@@ -102,7 +107,7 @@ fn much_goes_both_ways_at_once_though_nobody_reads_at_first() {
     const MANY: usize = 8 << 20;
     let ended = relayed(PATIENT, |client, server| {
         let sender = |mut socket: TcpStream, byte: u8| {
-            std::thread::spawn(move || {
+            in_thread(move || {
                 socket.write_all(&vec![byte; MANY]).unwrap();
                 socket.shutdown(Shutdown::Write).unwrap();
             })

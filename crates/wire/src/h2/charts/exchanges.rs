@@ -61,11 +61,14 @@ fn a_response_is_read() {
     chart.check(&bytes, "response 0 103; response 0 200; data 0 4 end");
 }
 
+/// A request's method, the fields of its answer, bytes of the body, and the events.
+type Answer<'t> = (&'t str, &'t [(&'t str, &'t str)], usize, &'t str);
+
 #[test]
 fn a_response_is_held_to_its_kind() {
     let not_modified = &[(":status", "304"), ("content-length", "5")];
     let length = &[(":status", "200"), ("content-length", "5")];
-    let cases: &[(&str, &[(&str, &str)], usize, &str)] = &[
+    let cases: [Answer<'_>; 9] = [
         ("GET", length, 5, "response 0 200; data 0 5 end"),
         ("GET", length, 4, "response 0 200; reset 0 ProtocolError"),
         ("GET", length, 6, "response 0 200; reset 0 ProtocolError"),
@@ -85,7 +88,7 @@ fn a_response_is_held_to_its_kind() {
         let mut chart = Chart::client();
         chart.ask(&format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"), true);
         let mut bytes = chart.headers(1, fields, false);
-        bytes.extend(data(1, *len, true));
+        bytes.extend(data(1, len, true));
         chart.check(&bytes, expected);
     }
 }

@@ -76,6 +76,14 @@ fn half_closed_streams_take_no_more_messages() {
 }
 
 #[test]
+fn an_empty_frame_that_breaks_its_stream_holds_nothing_up() {
+    let mut chart = Chart::server();
+    chart.request(1, true);
+    let bytes = [data(1, 0, true), raw(kind::PING, 1, 0, &[9; 8])].concat();
+    chart.check(&bytes, "reset 0 StreamClosed; pong 9");
+}
+
+#[test]
 fn closed_streams_take_nothing() {
     let ended = || {
         let mut chart = Chart::server();

@@ -40,12 +40,8 @@ impl Connection {
             return;
         }
         let size = self.config.limits.stream_window;
-        let shifted = self.streams.each_live(|stream| {
+        for stream in self.streams.live_mut() {
             stream.inbound.shift(INITIAL, size);
-            Ok::<(), std::convert::Infallible>(())
-        });
-        match shifted {
-            Ok(()) => {}
         }
     }
 
@@ -60,12 +56,10 @@ impl Connection {
             id::MAX_CONCURRENT_STREAMS => self.peer.streams_max = value,
             id::INITIAL_WINDOW_SIZE => {
                 let old = std::mem::replace(&mut self.peer.initial_window, value);
-                let change = |stream: &mut super::super::stream::Stream| match stream.id {
-                    // Its window begins with the value of the day it gets an id.
-                    0 => Ok(()),
-                    _ => stream.outbound.shift(old, value),
-                };
-                self.streams.each_live(change).map_err(overflow)?;
+                // A stream without an id begins with the value of the day it gets one.
+                for stream in self.streams.live_mut().filter(|stream| stream.id != 0) {
+                    stream.outbound.shift(old, value).map_err(overflow)?;
+                }
             }
             id::ENABLE_CONNECT_PROTOCOL => self.peer.connect_protocol = value == 1,
             id::WORKERS if is_client && is_hop => self.peer.workers = value,

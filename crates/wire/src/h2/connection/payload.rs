@@ -20,7 +20,7 @@ pub(super) struct Incoming {
     padding: usize,
     /// The stream ends with it.
     end: bool,
-    /// The end of the payload was not shown yet.
+    /// Some of it is still to come.
     is_open: bool,
 }
 
@@ -76,7 +76,7 @@ impl Connection {
             payload: frame.payload,
             padding: frame.padding,
             end: frame.end,
-            is_open: true,
+            is_open: frame.payload + frame.padding > 0,
         };
         if padded {
             self.give_back(1);

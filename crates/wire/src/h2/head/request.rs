@@ -256,6 +256,8 @@ mod tests {
                     "content-length: 0",
                     "^content-length: 0,, None host=a http2",
                 ),
+                ("cookie: a | cookie: ", "^cookie: a,, None host=a http2"),
+                ("cookie:  | cookie: a", "^cookie: a,, None host=a http2"),
                 (
                     "a: 1 | cookie: b | c: 1 | cookie: d | cookie: e | f: 1",
                     "^a: 1,cookie: b; d; e,c: 1,f: 1,, None host=a http2",
