@@ -5,11 +5,14 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LENO   := $(TARGET)/release/leno
 ARGS   ?=
 
+# For each target, after `make soak`.
+FUZZ_SECONDS ?= 600
+
 # Envoy, where `make envoy` put it, is found through the path like any other tool.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench soak envoy dist lint fmt clean build setup
+.PHONY: help demo test bench soak interop envoy dist lint fmt clean build setup
 
 help: ## this list
 	@echo "make VERB [ARGS='…']"
@@ -18,15 +21,23 @@ help: ## this list
 demo: build envoy ## build, then measure none, Leno and Envoy side by side: a table and a report page
 	@$(LENO) demo $(ARGS)
 
-test: setup envoy ## every test: style, lints, unit, behaviour, documentation, fuzz corpora
+test: setup envoy ## every test: style, lints, unit, behaviour, documentation, some fuzzing
 	@$(CARGO) xtask test $(ARGS)
 
 bench: build envoy ## the long measurements: the full latency grid (takes ARGS), then the cost of one hop and of a pair
 	@$(LENO) bench latency --modes baseline,serveronly,clientonly,both $(ARGS)
 	@$(LENO) bench cost --latency --memory --instructions
 
-soak: build ## an hour of changing load, reloads and new certificates on one sidecar pair (ARGS='--seconds N')
+soak: build ## half an hour of all traffic at once with reloads and new certificates (ARGS='--seconds N'), then long fuzzing
 	@$(CARGO) xtask soak $(ARGS)
+	@$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS)
+
+fuzz: setup ## look for inputs that break what reads bytes from peers (ARGS='--seconds N TARGET…')
+	@$(CARGO) xtask fuzz $(ARGS)
+
+interop: setup ## real clients and servers through a pair of sidecars (ARGS='h2spec grpc', ARGS=--list)
+	@$(CARGO) build --locked --package cli --package proxy
+	@$(CARGO) xtask interop $(ARGS)
 
 envoy: ## Envoy from its Python package into .venv, for comparisons; nothing fails without it
 	@.ci/envoy

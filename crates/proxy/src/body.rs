@@ -135,9 +135,7 @@ impl Source<'_> {
 
     fn poll_more(&mut self) -> Poll<io::Result<bool>> {
         match self {
-            Self::Http1 { stream, inbox, .. } => {
-                stream.poll_fill(inbox).map_ok(|count| count > 0)
-            }
+            Self::Http1 { stream, inbox, .. } => stream.poll_fill(inbox).map_ok(|count| count > 0),
             Self::Http2 { stream, .. } => stream.poll_received(0).map_ok(|()| {
                 // Nothing but the end can have come.
                 stream.received(|bytes, _, _| !bytes.is_empty())
@@ -268,10 +266,14 @@ pub(crate) async fn pump(mut flow: Flow<'_>) -> Result<()> {
         while flow.from.has_some() {
             patience.start(&reactor);
             if into.room() > 0 && step(&mut flow)? {
-                into.ready_to_end().await.map_err(|error| side.write_failed(error))?;
+                into.ready_to_end()
+                    .await
+                    .map_err(|error| side.write_failed(error))?;
                 return Ok(());
             }
-            into.ready().await.map_err(|error| side.write_failed(error))?;
+            into.ready()
+                .await
+                .map_err(|error| side.write_failed(error))?;
         }
         turns += 1;
         if turns % TURNS_MAX == 0 {
@@ -281,11 +283,17 @@ pub(crate) async fn pump(mut flow: Flow<'_>) -> Result<()> {
         let more = poll_fn(|_| match into.is_broken() {
             // Nobody is there to take what would be waited for, perhaps for ever.
             true => Poll::Ready(Err(side.write_failed(io::ErrorKind::BrokenPipe.into()))),
-            false => flow.from.poll_more().map_err(|error| side.read_failed(error)),
+            false => flow
+                .from
+                .poll_more()
+                .map_err(|error| side.read_failed(error)),
         });
         if !more.await? {
             end(&mut flow)?;
-            return into.ready_to_end().await.map_err(|error| side.write_failed(error));
+            return into
+                .ready_to_end()
+                .await
+                .map_err(|error| side.write_failed(error));
         }
     }
 }
@@ -340,7 +348,8 @@ fn end(flow: &mut Flow<'_>) -> Result<()> {
     let (side, into) = (flow.side, flow.into);
     let ended = match &mut flow.from {
         Source::Http1 { body, .. } => {
-            body.end_of_input().map_err(|error| side.malformed(&error))?;
+            body.end_of_input()
+                .map_err(|error| side.malformed(&error))?;
             into.put(b"", true, b"")
         }
         Source::Http2 { stream, .. } => {

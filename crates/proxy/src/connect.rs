@@ -26,7 +26,9 @@ pub(crate) async fn serve(
     match &down.link {
         Link::Http1(link) => {
             let head = b"HTTP/1.1 200 Connection established\r\n\r\n";
-            link.stream.write(&[IoSlice::new(head)]).map_err(Error::downstream)?;
+            link.stream
+                .write(&[IoSlice::new(head)])
+                .map_err(Error::downstream)?;
             link.stream.flush().await.map_err(Error::downstream)?;
         }
         Link::Http2(link) => link.stream.send_status(200, b"", None),

@@ -139,15 +139,15 @@ static TABLE: [Row; 18] = [
     row("RBAC", (403, grpc::PERMISSION_DENIED), false, "access denied"),
     row("NE", (503, grpc::UNAVAILABLE), false, "no endpoint"),
     row("UF", (503, grpc::UNAVAILABLE), true, "no endpoint could be connected to"),
-    row("UTLS", (503, grpc::UNAVAILABLE), true, "the mutual TLS handshake with the endpoint failed"),
-    row("UC", (502, grpc::UNAVAILABLE), false, "the upstream closed before its answer was complete"),
+    row("UTLS", (503, grpc::UNAVAILABLE), true, "the mutual TLS handshake failed"),
+    row("UC", (502, grpc::UNAVAILABLE), false, "the upstream closed before its answer ended"),
     row("UR", (503, grpc::UNAVAILABLE), false, "the upstream gave the request back"),
     row("UPE", (502, grpc::INTERNAL), false, "the upstream breaks the protocol"),
     row("UT", (504, grpc::DEADLINE_EXCEEDED), false, "the upstream did not answer in time"),
     row("SI", (504, grpc::DEADLINE_EXCEEDED), false, "the stream was idle for too long"),
     row("OV", (503, grpc::RESOURCE_EXHAUSTED), false, "too much is held for slow receivers"),
     row("FI", (503, grpc::UNAVAILABLE), false, "answered by a filter"),
-    row("TL", (413, grpc::RESOURCE_EXHAUSTED), false, "the request body is too large"),
+    row("TL", (413, grpc::RESOURCE_EXHAUSTED), false, "the request is too large"),
     row("IE", (500, grpc::INTERNAL), false, "internal error"),
 ];
 

@@ -74,8 +74,8 @@ pub(crate) fn binds_connection(exchange: &Exchange, bytes: &[u8]) -> bool {
     is(b"ntlm") || is(b"negotiate")
 }
 
-/// Prepares the request for another protocol, which goes on if the listener allows it; otherwise the wish is
-/// ignored, as RFC 9110 §7.8 lets a server do.
+/// Prepares the request for another protocol, which goes on if the listener allows it; otherwise
+/// the wish is ignored, as RFC 9110 §7.8 lets a server do.
 pub(crate) fn prepare_upgrade(exchange: &mut Exchange, bytes: &[u8], listener: &Listener) {
     let asked = exchange.request.protocol.or_else(|| {
         let line = exchange.request.find(bytes, "upgrade")?;

@@ -12,8 +12,8 @@ pub(crate) use handle::{Came, Handle};
 pub(crate) use mux::{Life, Mux};
 pub(crate) use serve::Desk;
 
-use crate::exchange::Exchange;
 use crate::error::Error;
+use crate::exchange::Exchange;
 use crate::record::Record;
 use std::fmt::Write;
 

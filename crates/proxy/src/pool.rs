@@ -232,9 +232,7 @@ impl EndpointState {
             let idle = self.idle.borrow_mut().pop()?;
             let tcp = &idle.stream.tcp;
             // Whatever arrived on an idle connection (its end, mostly) makes it unusable.
-            if now_ms < idle.expires_ms
-                && !tcp.has_news()
-                && (want == Want::Any || tcp.is_quiet())
+            if now_ms < idle.expires_ms && !tcp.has_news() && (want == Want::Any || tcp.is_quiet())
             {
                 return Some(idle);
             }
@@ -296,7 +294,12 @@ pub(crate) async fn checkout(
 
 impl Exclusive {
     fn new(dialled: Dialled, state: &Rc<EndpointState>) -> Self {
-        let Dialled { stream, open, expires_ms, .. } = dialled;
+        let Dialled {
+            stream,
+            open,
+            expires_ms,
+            ..
+        } = dialled;
         Self {
             stream,
             reused: false,

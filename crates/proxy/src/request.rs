@@ -14,10 +14,10 @@ use crate::headers;
 use crate::http1;
 use crate::http2;
 use crate::pool::{self, Upstream, Want};
-use crate::telemetry::metrics::Protocol;
 use crate::record::Record;
 use crate::retry;
 use crate::snapshot::Listener;
+use crate::telemetry::metrics::Protocol;
 use crate::worker::View;
 use std::io::IoSlice;
 use std::rc::Rc;
@@ -144,7 +144,13 @@ async fn proxy(
     };
     if let Err(error) = read {
         if error.flag != Flag::DownstreamClosed || !down.bytes().is_empty() {
-            record.assign(down, &view.snapshot, listener.direction, None, Protocol::Http1);
+            record.assign(
+                down,
+                &view.snapshot,
+                listener.direction,
+                None,
+                Protocol::Http1,
+            );
             record.note_refused(down);
         }
         return Err(error);
@@ -261,7 +267,9 @@ async fn gather(down: &mut Downstream<'_>, exchange: &mut Exchange, limit: usize
             if go_on {
                 link.stream.send_status(100, b"", None);
             }
-            link.stream.gather(limit, || reactor.deadline_after(idle)).await
+            link.stream
+                .gather(limit, || reactor.deadline_after(idle))
+                .await
         }
     }
 }

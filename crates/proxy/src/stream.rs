@@ -115,7 +115,9 @@ impl Stream {
         }
         let mut gathered = self.pool.seal.borrow_mut();
         gathered.clear();
-        slices.iter().for_each(|slice| gathered.extend_from_slice(slice));
+        slices
+            .iter()
+            .for_each(|slice| gathered.extend_from_slice(slice));
         self.send_vectored(&[IoSlice::new(&gathered)])
     }
 

@@ -26,7 +26,7 @@ fn start(sidecar: &Sidecar) -> ProxyProcess {
 
 fn echo() -> (EchoServer, ProxyProcess) {
     let app = EchoServer::start();
-    let proxy = start(&Sidecar::outbound(&[app.addr()]));
+    let proxy = start(&Sidecar::outbound(&[app.addr()]).listener("protocol: http"));
     (app, proxy)
 }
 

@@ -199,7 +199,7 @@ fn client_without_a_certificate_is_refused() {
 fn client_that_speaks_another_protocol_is_refused() {
     let world = World::permissive();
     let credentials = world.client.credentials();
-    let connector = MeshConnector::with_alpn(&credentials, &world.server.id, &[b"leno-tcp"]);
+    let connector = MeshConnector::with_alpn(&credentials, &world.server.id, &[b"leno/99"]);
     let refused = connector.connect(world.proxy.addr()).err();
     assert_eq!(refused, Some(HandshakeFailure::AlpnMismatch));
     world.failed("alpn_mismatch");
@@ -466,7 +466,7 @@ fn half_a_handshake_that_ends_is_counted_as_closed() {
 
 #[test]
 fn garbage_inside_a_record_is_refused_and_harms_nobody() {
-    let world = World::permissive();
+    let world = World::strict();
     let mut mesh = world.connector().connect(world.proxy.addr()).unwrap();
     let mut client = RawClient::connect(world.proxy.addr());
     client.send([&[22, 3, 1, 0, 50][..], &[0xff; 50]].concat());

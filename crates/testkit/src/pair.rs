@@ -7,6 +7,7 @@ use crate::ca::{TestCa, TestIdentity};
 use crate::client::{MeshConnector, RawClient};
 use crate::config::Sidecar;
 use crate::echo::EchoServer;
+use crate::h2::H2Server;
 use crate::proxy::ProxyProcess;
 use crate::script::ScriptedUpstream;
 
@@ -20,6 +21,12 @@ pub trait App {
 }
 
 impl App for EchoServer {
+    fn addr(&self) -> SocketAddr {
+        self.addr()
+    }
+}
+
+impl App for H2Server {
     fn addr(&self) -> SocketAddr {
         self.addr()
     }
@@ -104,7 +111,7 @@ impl<A: App> Pair<A> {
         let inbound = ProxyProcess::start(binary, &inbound_config.yaml());
         let configured = Sidecar::outbound(&[inbound.addr()]).identity(&client);
         let expected = std::slice::from_ref(&server.id);
-        let outbound_config = outbound(configured.listener("protocol: http").leno(expected));
+        let outbound_config = outbound(configured.leno(expected));
         let outbound = ProxyProcess::start(binary, &outbound_config.yaml());
         Self {
             outbound,

@@ -8,6 +8,8 @@ pub mod tidy;
 pub mod outputs;
 
 pub mod doctor;
+pub mod fuzz;
+pub mod interop;
 pub mod soak;
 pub mod test;
 

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{dist, doctor, outputs, qemu, repository, soak, test, tidy};
+use xtask::{dist, doctor, fuzz, interop, outputs, qemu, repository, soak, test, tidy};
 
 /// The chores of this repository.
 #[derive(Parser)]
@@ -28,8 +28,12 @@ enum Verb {
     Dist(dist::Args),
     /// Run the proxy's HTTP/1 and TLS tests against the aarch64 proxy under qemu
     Qemu(qemu::Args),
+    /// Look for inputs that break what reads bytes from peers
+    Fuzz(fuzz::Args),
     /// Keep one sidecar pair under changing load and watch it for lost requests and growth
     Soak(soak::Args),
+    /// Have real clients and servers talk through a pair of sidecars
+    Interop(interop::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +58,8 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Outputs(args) => outputs::run(&root, &args),
         Verb::Dist(args) => dist::run(&root, &args),
         Verb::Qemu(args) => qemu::run(&root, &args),
+        Verb::Fuzz(args) => fuzz::run(&root, &args),
         Verb::Soak(args) => soak::run(&root, &args),
+        Verb::Interop(args) => interop::run(&root, &args),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{command, doctor, qemu, tidy};
+use crate::{command, doctor, fuzz, qemu, tidy};
 
 /// What `cargo xtask test` takes.
 #[derive(clap::Args)]
@@ -47,6 +47,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "test",
         run: tests,
+    },
+    Step {
+        name: "fuzz",
+        run: fuzz::run_quick,
     },
     Step {
         name: "aarch64",

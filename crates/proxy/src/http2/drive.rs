@@ -67,7 +67,12 @@ impl Mux {
         self.driver.set(self.worker.reactor.current());
         let ended = poll_fn(|_| self.poll_drive(&mut drive)).await;
         self.set_life(Life::Ended);
-        let kind = ended.err().map_or(io::ErrorKind::ConnectionReset, |error| error.kind());
+        let kind = match ended.map_err(|error| error.kind()) {
+            Err(io::ErrorKind::InvalidData) => io::ErrorKind::InvalidData,
+            // Whatever took the connection away, also its time, is not what the stream's own time
+            // would be taken for.
+            _ => io::ErrorKind::ConnectionReset,
+        };
         self.core().lose_all(kind, &self.worker);
         self.tell_watchers();
         // What says why, if the peer still listens.
@@ -158,7 +163,11 @@ impl Mux {
                     reactor.wake(slot.task);
                 }
             }
-            Event::Reset { stream, code, unprocessed } => {
+            Event::Reset {
+                stream,
+                code,
+                unprocessed,
+            } => {
                 let kind = match (unprocessed, code) {
                     (true, _) => io::ErrorKind::ConnectionRefused,
                     (_, Code::ProtocolError) => io::ErrorKind::InvalidData,
@@ -166,22 +175,33 @@ impl Mux {
                 };
                 self.lose(core, stream, kind);
             }
-            Event::Window { stream: Some(stream) } => {
+            Event::Window {
+                stream: Some(stream),
+            } => {
                 if let Some(slot) = core.live(stream) {
                     reactor.wake(slot.task);
                 }
             }
             Event::Window { stream: None } => self.unblock(core),
-            Event::GoAway { .. } => {
+            Event::GoAway { code } => {
                 if self.life() == Life::Open {
                     self.set_life(Life::Retiring);
                 }
+                // With a reproach it may be one of these that caused it: not to be tried again.
+                let kind = match code {
+                    Code::NoError => io::ErrorKind::ConnectionRefused,
+                    _ => io::ErrorKind::ConnectionReset,
+                };
                 while let Some(stream) = core.wire.next_reset() {
-                    self.lose(core, stream, io::ErrorKind::ConnectionRefused);
+                    self.lose(core, stream, kind);
                 }
                 self.tell_watchers();
             }
-            Event::Settings => self.tell_watchers(),
+            Event::Settings => {
+                // They may have opened every window.
+                self.unblock(core);
+                self.tell_watchers();
+            }
             Event::Pong { .. } | Event::Nothing => {}
         }
     }

@@ -2,6 +2,7 @@
 //! task's; dropping a handle ends its stream. Used by `forward`, `body` and `request`.
 
 use super::mux::{Life, Mux, OUTPUT_MAX, SPARE_HEADS};
+use super::serve::FIELD_OVERHEAD;
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
 use std::future::poll_fn;
@@ -9,6 +10,9 @@ use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 use wire::h2::{Code, Key};
+
+/// Pseudo-headers of a request: method, path, authority, scheme.
+const PSEUDO_FIELDS: usize = 4;
 
 /// Which head arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +66,22 @@ impl Handle {
     }
 
     /// Sends a request's head.
-    pub(crate) fn send_request(&self, exchange: &Exchange, bytes: &[u8], end: bool) {
+    ///
+    /// # Errors
+    /// 431 if the peer says that it takes no head of that size: it would end the connection, which
+    /// others use as well.
+    pub(crate) fn send_request(&self, exchange: &Exchange, bytes: &[u8], end: bool) -> Result<()> {
         let (head, extra) = (&exchange.request, &exchange.request_extra);
         let mut core = self.mux.core();
+        // Not less than the peer counts: the text has a few bytes more per line than the fields.
+        let size = head.len + extra.len() + FIELD_OVERHEAD * (head.lines.len() + PSEUDO_FIELDS);
+        if size > core.wire.peer_head_bytes() {
+            return Err(Error::with_status(Flag::TooLarge, 431));
+        }
         core.wire.send_request(self.key, head, bytes, extra, end);
         drop(core);
         self.mux.wake_driver();
+        Ok(())
     }
 
     /// Sends a response's head, interim or final.
@@ -82,7 +96,8 @@ impl Handle {
     /// Sends an answer of our own with all of its small body; `None`: an interim one.
     pub(crate) fn send_status(&self, status: u16, lines: &[u8], body: Option<&[u8]>) {
         let mut core = self.mux.core();
-        core.wire.send_status(self.key, status, lines, body == Some(b""));
+        core.wire
+            .send_status(self.key, status, lines, body == Some(b""));
         let body = body.unwrap_or(b"");
         if !body.is_empty() && core.wire.send_data(self.key, body, true) < body.len() {
             // A window too small for a line of text: the status has to do.

@@ -95,6 +95,16 @@ impl Slot {
     pub(super) fn body(&self) -> &[u8] {
         &self.body[self.taken..]
     }
+
+    /// What was taken makes room first: the storage would otherwise grow to the whole body of a
+    /// reader that never quite catches up.
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.body.len() + bytes.len() > self.body.capacity() {
+            self.body.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.body.extend_from_slice(bytes);
+    }
 }
 
 impl Core {
@@ -121,7 +131,7 @@ impl Core {
     /// while `worker` holds little. `false`: it holds too much, and the stream has to go.
     pub(super) fn keep(&mut self, key: Key, bytes: &[u8], worker: &Worker) -> bool {
         match self.live(key) {
-            Some(slot) => slot.body.extend_from_slice(bytes),
+            Some(slot) => slot.keep(bytes),
             None => {
                 // Nobody is there to have it.
                 self.wire.consumed_connection(bytes.len());
@@ -290,13 +300,17 @@ impl Mux {
 
     /// The running task is woken when a stream ends or begins to be possible.
     pub(crate) fn watch(&self) {
-        self.queue.borrow_mut().push_back(self.worker.reactor.current());
+        self.queue
+            .borrow_mut()
+            .push_back(self.worker.reactor.current());
     }
 
     /// Wakes those that [`Mux::watch`].
     pub(super) fn tell_watchers(&self) {
         let waiting = std::mem::take(&mut *self.queue.borrow_mut());
-        waiting.into_iter().for_each(|task| self.worker.reactor.wake(task));
+        waiting
+            .into_iter()
+            .for_each(|task| self.worker.reactor.wake(task));
     }
 
     pub(super) fn release(&self, key: Key) {

@@ -22,10 +22,11 @@ const RUNNERS_KEPT: usize = 64;
 /// `bufferBytes`, not by this.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 
-/// What HTTP/2 counts beyond a field's name and value (RFC 9113 §6.5.2), and the pseudo-header
-/// fields of a request: on top of the limits, so that a head which fits over HTTP/1 fits here.
-const FIELD_OVERHEAD: usize = 32;
-const PSEUDO_HEADERS: usize = 5;
+/// What the size of a head counts per field (RFC 9113 §6.5.2).
+pub(super) const FIELD_OVERHEAD: usize = 32;
+/// Fields that are no lines of HTTP/1: at most four pseudo-headers, and what a sidecar adds.
+pub(super) const ADDED_FIELDS: usize = 8;
+const ADDED_BYTES: usize = 1024;
 
 const BAD_REQUEST: u16 = 400;
 const HEAD_TOO_LARGE: u16 = 431;
@@ -47,12 +48,7 @@ pub(crate) struct Desk {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn run(
-    client: Client,
-    stream: Stream,
-    inbox: Inbox,
-    dialect: Dialect,
-) {
+pub(crate) async fn run(client: Client, stream: Stream, inbox: Inbox, dialect: Dialect) {
     let worker = Rc::clone(&client.worker);
     let config = config(&worker, Role::Server, dialect);
     let mux = Mux::new(&worker, stream, &config, client.expires_ms);
@@ -68,8 +64,10 @@ pub(crate) fn config(worker: &Worker, role: Role, dialect: Dialect) -> Config {
         dialect,
         limits: Limits {
             streams: u32::try_from(limits.streams).unwrap_or(u32::MAX),
-            head_bytes: limits.head_bytes + limits.headers * FIELD_OVERHEAD,
-            headers: limits.headers + PSEUDO_HEADERS,
+            // What passes HTTP/1 with these limits has to pass here: frames count more per field,
+            // and the start line as fields.
+            head_bytes: limits.head_bytes + FIELD_OVERHEAD * limits.headers + ADDED_BYTES,
+            headers: limits.headers + ADDED_FIELDS,
             stream_window: STREAM_WINDOW,
             ..Limits::default()
         },

@@ -24,11 +24,7 @@ pub(crate) struct Dialled {
 }
 
 /// Connects within the connect timeout.
-pub(super) async fn run(
-    worker: &Rc<Worker>,
-    endpoint: &Endpoint,
-    inner: Inner,
-) -> Result<Dialled> {
+pub(super) async fn run(worker: &Rc<Worker>, endpoint: &Endpoint, inner: Inner) -> Result<Dialled> {
     let limit = worker.view().snapshot.config.limits.connect_timeout;
     worker.reactor.deadline_after(limit);
     let tcp = Tcp::connect(&worker.reactor, endpoint.address).await;

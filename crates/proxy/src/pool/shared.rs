@@ -32,7 +32,10 @@ pub(super) struct Shared {
 impl Shared {
     /// Nobody asks for them any more: they end with their last streams.
     pub(super) fn retire(&self) {
-        self.connections.borrow().iter().for_each(|mux| mux.retire());
+        self.connections
+            .borrow()
+            .iter()
+            .for_each(|mux| mux.retire());
     }
 
     fn prune(&self) {
@@ -73,7 +76,9 @@ impl Shared {
 
     fn wake_waiting(&self, worker: &Worker) {
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        waiting.into_iter().for_each(|task| worker.reactor.wake(task));
+        waiting
+            .into_iter()
+            .for_each(|task| worker.reactor.wake(task));
     }
 }
 
@@ -117,7 +122,11 @@ pub(super) async fn await_stream(
             begin_dial(worker, state, inner);
         }
         shared.waiting.borrow_mut().push(worker.reactor.current());
-        shared.connections.borrow().iter().for_each(|mux| mux.watch());
+        shared
+            .connections
+            .borrow()
+            .iter()
+            .for_each(|mux| mux.watch());
         let mut waited = false;
         poll_fn(|_| match std::mem::replace(&mut waited, true) {
             true => Poll::Ready(()),
@@ -153,12 +162,7 @@ fn begin_dial(worker: &Rc<Worker>, state: &Rc<EndpointState>, inner: Inner) -> b
 }
 
 /// Takes a new connection into use.
-pub(super) fn keep(
-    worker: &Rc<Worker>,
-    state: &Rc<EndpointState>,
-    dialled: Dialled,
-    inner: Inner,
-) {
+pub(super) fn keep(worker: &Rc<Worker>, state: &Rc<EndpointState>, dialled: Dialled, inner: Inner) {
     let Dialled {
         stream,
         inbox,
@@ -171,10 +175,14 @@ pub(super) fn keep(
     };
     let config = serve::config(worker, Role::Client, dialect);
     let mux = Mux::new(worker, stream, &config, expires_ms);
-    let driven = Rc::clone(&mux);
+    let (driven, owner) = (Rc::clone(&mux), Rc::downgrade(state));
     let driver = worker.reactor.spawn(async move {
         let _open = open;
         driven.drive(inbox, None).await;
+        // Nobody may ask this endpoint again: its descriptor must not wait for that.
+        if let Some(state) = owner.upgrade() {
+            state.shared.prune();
+        }
     });
     mux.driven_by(driver);
     state.shared.connections.borrow_mut().push(mux);

@@ -173,7 +173,6 @@ fn what_is_not_spoken_is_refused_by_name() {
     check(&world, unknown.replace("gzip", "identity"), 501);
     check(&world, "GET / HTTP/2.0\r\nhost: a\r\n\r\n", 505);
     check(&world, "GET / HTTP/1.2\r\nhost: a\r\n\r\n", 505);
-    check(&world, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505);
 }
 
 /// Chunked bodies.

@@ -41,7 +41,8 @@ pub(crate) fn echo() -> World<EchoServer> {
 #[track_caller]
 pub(crate) fn echo_with(adapt: impl FnOnce(Sidecar) -> Sidecar) -> World<EchoServer> {
     let upstream = EchoServer::start();
-    let proxy = start(&adapt(Sidecar::outbound(&[upstream.addr()])));
+    let sidecar = Sidecar::outbound(&[upstream.addr()]).listener("protocol: http");
+    let proxy = start(&adapt(sidecar));
     World { proxy, upstream }
 }
 
@@ -58,7 +59,8 @@ pub(crate) fn scripted_with(
     adapt: impl FnOnce(Sidecar) -> Sidecar,
 ) -> World<ScriptedUpstream> {
     let upstream = ScriptedUpstream::start(scripts);
-    let proxy = start(&adapt(Sidecar::outbound(&[upstream.addr()])));
+    let sidecar = Sidecar::outbound(&[upstream.addr()]).listener("protocol: http");
+    let proxy = start(&adapt(sidecar));
     World { proxy, upstream }
 }
 

@@ -51,7 +51,7 @@ impl Received {
 /// - `/trailers`: a body, and `grpc-status: 0` behind it;
 /// - `/trailers-only`: `grpc-status: 5` in a head without a body;
 /// - `/interim`: a 103 before;
-/// - `/reset/N`: no answer but a reset with this code, `/cut/N`: after a head and five bytes;
+/// - `/reset/N`: no answer but a reset with this code;
 /// - `/hold`: nothing at all, nor is the body read;
 /// - `/goaway`: as if nothing, but the connection takes no further request.
 ///
@@ -287,11 +287,6 @@ impl Exchange {
                 trailers.insert("grpc-status", "0".parse().expect("a good value"));
                 trailers.insert("x-sum", "1".parse().expect("a good value"));
                 send.send_trailers(trailers)?;
-            }
-            "cut" => {
-                let mut send = self.head(200, &[], false)?;
-                send_all(&mut send, text("hello"), false).await?;
-                send.send_reset(Reason::from(number));
             }
             _ => {
                 let mut send = self.head(200, &[], false)?;

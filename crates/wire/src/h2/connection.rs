@@ -53,6 +53,8 @@ struct Peer {
     initial_window: u32,
     streams_max: u32,
     connect_protocol: bool,
+    /// Its SETTINGS_MAX_HEADER_LIST_SIZE.
+    head_bytes: usize,
     workers: u32,
     worker_plus_one: u32,
     settings_came: bool,
@@ -112,6 +114,7 @@ impl Connection {
                 initial_window: INITIAL,
                 streams_max: STREAMS_ASSUMED,
                 connect_protocol: false,
+                head_bytes: usize::MAX,
                 workers: 0,
                 worker_plus_one: 0,
                 settings_came: false,
@@ -212,6 +215,11 @@ impl Connection {
     /// Whether the server takes CONNECT with a protocol (RFC 8441).
     pub fn peer_connect_protocol(&self) -> bool {
         self.peer.connect_protocol
+    }
+
+    /// The largest head that the peer takes: name, value and 32 bytes of each field.
+    pub fn peer_head_bytes(&self) -> usize {
+        self.peer.head_bytes
     }
 
     /// Whether the peer's first settings came.

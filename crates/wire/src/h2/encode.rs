@@ -62,8 +62,19 @@ impl Encode {
         if self.dialect == Dialect::Hop && written != reason::of(head.status).as_bytes() {
             self.hpack.field(b":reason", written, out);
         }
+        if self.dialect == Dialect::Hop && head.status == 101 {
+            self.agreed(head, source.bytes, out);
+        }
         self.kept(&head.lines, source.bytes, true, out);
         self.text(source.extra, true, out);
+    }
+
+    /// Which protocol begins: for the client to know, although its line is for one hop only.
+    #[cold]
+    fn agreed(&mut self, head: &ResponseHead, bytes: &[u8], out: &mut Vec<u8>) {
+        if let Some(line) = head.find(bytes, "upgrade") {
+            self.hpack.field(b":upgrade", line.value.of(bytes), out);
+        }
     }
 
     /// Appends the block of a response that is not forwarded.

@@ -133,9 +133,11 @@ impl Draft {
             (_, Kind::Trailers) if is_forbidden(name) => {}
             (Class::Plain, _) | (_, Kind::Trailers) => self.push(name, value),
             (Class::Te, _) => self.te_trailers = true,
+            // Between two sidecars lines stay as they were written.
+            (Class::Cookie, _) if self.dialect == Dialect::Hop => self.push(name, value),
             (Class::Cookie, _) => self.push_cookie(name, value),
             (Class::Host, Kind::Request) => self.take_host(name, value),
-            (Class::Host, _) => self.push(name, value),
+            (Class::Host, _) => self.push_as(Field::Host, name, value),
             (Class::ContentLength, _) => self.push_as(Field::ContentLength, name, value),
             (Class::Expect, _) => self.push_as(Field::Expect, name, value),
             _ => self.verdict = Verdict::Malformed,

@@ -1,182 +1,229 @@
-//! Two sidecars between a load generator and an echo server, as processes that are ended with us.
-//! Used by `soak` only. Sees what an operator can see: answers, memory, descriptors.
+//! Two sidecars between generators and applications, and what happens to them: reloads, endpoints
+//! that come and go, new certificates. Used by `soak` only.
 
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::configuration::{self, Applications, TCP, VARIANTS, Variant, WEB};
+use super::growth::Sample;
+use super::origin::Origin;
+use super::process::{Process, sum};
 use crate::{command, dist};
 
-const SERVER: &str = "\
-workload: {name: server}
-identity: {certificate: server.pem, key: server.key, trustBundle: ca.pem}
-admin: 'off'
-metrics: 'off'
-listeners:
-- {name: main, direction: inbound, address: '127.0.0.1:0', routes: [{cluster: next}]}
-clusters:
-- name: next
-  endpoints: [{address: 'NEXT'}]
-";
-
-const CLIENT: &str = "\
-workload: {name: client}
-identity: {certificate: client.pem, key: client.key, trustBundle: ca.pem}
-admin: 'off'
-metrics: 'off'
-listeners:
-- {name: main, direction: outbound, address: '127.0.0.1:0', routes: [{cluster: next}]}
-clusters:
-- name: next
-  endpoints:
-  - address: 'NEXT'
-    transport: mtls
-    identities: ['spiffe://cluster.local/ns/default/sa/server']
-";
+/// After so long without a client, nothing may be in use: twice the pools' idle time, and the
+/// period in which they are looked through.
+const REST_MAX: Duration = Duration::from_secs(15);
+/// How often it is looked whether that is so.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// From one reload to the next.
+const RELOAD_EVERY: Duration = Duration::from_secs(1);
 
 /// Everything that runs.
 pub(super) struct Pair {
     programs: PathBuf,
     folder: PathBuf,
-    echo: Process,
-    server: Process,
-    client: Process,
+    web: [Process; 2],
+    _origin: Origin,
+    applications: Applications,
+    inbound: Process,
+    outbound: Process,
 }
 
 /// What happens to both sidecars while a load runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Disturbance {
     None,
-    /// SIGHUP every second.
-    Reloads,
+    /// Another variant of the configuration every second.
+    Configurations,
     /// A new certificate for each, half-way.
     Certificates,
 }
 
-/// What a load got.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answers {
-    pub(super) total: u64,
-    /// Not 200, or none at all.
-    pub(super) failed: u64,
-}
-
-/// What the sidecars held after a round.
-pub(super) struct Sample {
-    client: Held,
-    server: Held,
-}
-
-/// What one process held.
-#[derive(Clone, Copy)]
-pub(super) struct Held {
-    /// Proportional set size.
-    pub(super) kib: u64,
-    pub(super) descriptors: usize,
-}
-
-/// A process and where it listens.
-struct Process {
-    child: Child,
-    address: String,
-}
-
 impl Pair {
-    /// Starts all three with certificates of their own; an error when one is not built or does
-    /// not get ready.
+    /// Starts all of it with certificates of their own; an error when a program is not built or
+    /// does not get ready.
     pub(super) fn start(root: &Path, profile: &str) -> Result<Self> {
         let programs = dist::target_folder(root).join(profile);
         let folder = dist::target_folder(root).join("soak");
         fs::create_dir_all(&folder)?;
         let leno = programs.join("leno");
-        command::read(
-            Command::new(&leno)
-                .args(["cert", "ca", "--force", "--out"])
-                .arg(&folder),
-        )
-        .context("build the programs first: make build")?;
+        let authority = ["cert", "ca", "--force", "--out"];
+        command::read(Command::new(&leno).args(authority).arg(&folder))
+            .context("build the programs first: make build")?;
         issue(&leno, &folder)?;
-        let echo = Process::start(Command::new(&leno).args(["load", "serve", "--port", "0"]))?;
+        let serve = |name: &str| {
+            let words = ["load", "serve", "--port", "0", "--tcp", "127.0.0.1:0"];
+            Process::start(Command::new(&leno).args(words), &folder.join(name))
+        };
+        let web = [serve("web0.log")?, serve("web1.log")?];
+        let origin = Origin::start()?;
+        let applications = Applications {
+            web: [
+                text(&web[0].ready["address"])?,
+                text(&web[1].ready["address"])?,
+            ],
+            tcp: [text(&web[0].ready["tcp"])?, text(&web[1].ready["tcp"])?],
+            own: origin.address.to_string(),
+        };
         let proxy = programs.join("leno-proxy");
-        let server = sidecar(&proxy, &folder.join("server.yaml"), SERVER, &echo.address)?;
-        let client = sidecar(&proxy, &folder.join("client.yaml"), CLIENT, &server.address)?;
+        let start = |name: &str, configuration: String| {
+            let file = folder.join(format!("{name}.yaml"));
+            fs::write(&file, configuration)?;
+            let mut command = Command::new(&proxy);
+            command.args(["--log-level", "warn", "--config"]).arg(&file);
+            Process::start(&mut command, &folder.join(format!("{name}.log")))
+                .with_context(|| format!("{name} sidecar"))
+        };
+        let inbound = start(
+            "server",
+            configuration::inbound(&VARIANTS[0], &applications),
+        )?;
+        let (heard, unread) = (listeners(&inbound, WEB)?, listeners(&inbound, TCP)?);
+        let outbound = configuration::outbound(&VARIANTS[0], &heard, &unread);
+        let outbound = start("client", outbound)?;
+        let _origin = origin;
         Ok(Self {
             programs,
             folder,
-            echo,
-            server,
-            client,
+            web,
+            _origin,
+            applications,
+            inbound,
+            outbound,
         })
     }
 
-    /// Loads the pair for so many seconds and disturbs it meanwhile.
-    pub(super) fn load(
-        &self,
-        args: &[&str],
-        seconds: u64,
-        disturbance: Disturbance,
-    ) -> Result<Answers> {
-        let mut leno = self.leno();
-        leno.args([
-            "load",
-            &format!("http://{}/", self.client.address),
-            "--json",
-            "-",
-        ]);
-        leno.args(["--progress", "never", "--duration", &format!("{seconds}s")])
-            .args(args);
-        let load = leno.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        for second in 1..seconds {
-            thread::sleep(Duration::from_secs(1));
-            match disturbance {
-                Disturbance::Reloads => self.hang_up()?,
-                Disturbance::Certificates if second == seconds / 2 => {
-                    issue(&self.programs.join("leno"), &self.folder)?;
+    /// The program.
+    pub(super) fn leno(&self) -> Command {
+        Command::new(self.programs.join("leno"))
+    }
+
+    /// Where a listener of the outbound sidecar is.
+    pub(super) fn address(&self, listener: &str) -> &str {
+        let address = self.outbound.ready["listeners"][listener].as_str();
+        address.expect("loads name listeners that there are")
+    }
+
+    /// Does what is to be done for so long.
+    pub(super) fn disturb(&self, disturbance: Disturbance, length: Duration) -> Result<()> {
+        let until = Instant::now() + length;
+        match disturbance {
+            Disturbance::None => Ok(()),
+            Disturbance::Certificates => {
+                thread::sleep(length / 2);
+                issue(&self.programs.join("leno"), &self.folder)?;
+                self.hang_up()
+            }
+            Disturbance::Configurations => {
+                // Begins after the one in force, ends with the first again.
+                let mut variants = VARIANTS.iter().cycle().skip(1);
+                while Instant::now() + RELOAD_EVERY < until {
+                    thread::sleep(RELOAD_EVERY);
+                    self.reload(variants.next().expect("a cycle has no end"))?;
                 }
-                Disturbance::Certificates | Disturbance::None => {}
+                self.reload(&VARIANTS[0])
             }
         }
-        // Its exit status judges the generator, which is not what we are after.
-        let output = load.wait_with_output()?;
-        answers(&output.stdout)
+    }
+
+    fn reload(&self, variant: &Variant) -> Result<()> {
+        let (heard, unread) = (
+            listeners(&self.inbound, WEB)?,
+            listeners(&self.inbound, TCP)?,
+        );
+        let inbound = configuration::inbound(variant, &self.applications);
+        replace(&self.folder.join("server.yaml"), &inbound)?;
+        let outbound = configuration::outbound(variant, &heard, &unread);
+        replace(&self.folder.join("client.yaml"), &outbound)?;
+        self.hang_up()
+    }
+
+    fn hang_up(&self) -> Result<()> {
+        let pids = [&self.outbound, &self.inbound].map(|process| process.pid().to_string());
+        command::read(Command::new("kill").arg("-HUP").args(pids)).map(drop)
     }
 
     /// What both sidecars hold now; an error when one of the processes has ended.
     pub(super) fn sample(&self) -> Result<Sample> {
-        held(&self.echo).context("the echo server has ended")?;
-        let client = held(&self.client).context("the client's sidecar has ended")?;
-        let server = held(&self.server).context("the server's sidecar has ended")?;
-        Ok(Sample { client, server })
+        for process in &self.web {
+            process.held().context("the application")?;
+        }
+        Ok(Sample {
+            outbound: self.outbound.held().context("the outbound sidecar")?,
+            inbound: self.inbound.held().context("the inbound sidecar")?,
+        })
     }
 
-    fn leno(&self) -> Command {
-        Command::new(self.programs.join("leno"))
+    /// What is in use though nobody asks any more: requests, connections, descriptors beyond those
+    /// of the start.
+    pub(super) fn rest(&self, quiet: &Sample) -> Result<Vec<String>> {
+        let begun = Instant::now();
+        loop {
+            let left = self.left(quiet)?;
+            if left.is_empty() || begun.elapsed() > REST_MAX {
+                return Ok(left);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
-    fn hang_up(&self) -> Result<()> {
-        let pids = [&self.client, &self.server].map(|process| process.child.id().to_string());
-        command::read(Command::new("kill").arg("-HUP").args(pids)).map(drop)
+    fn left(&self, quiet: &Sample) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        let now = self.sample()?;
+        let processes = [&self.outbound, &self.inbound];
+        for (process, ((name, held), (_, before))) in processes
+            .into_iter()
+            .zip(now.sides().into_iter().zip(quiet.sides()))
+        {
+            let page = process.metrics()?;
+            let gauges = [
+                "leno_requests_active",
+                "leno_connections_active",
+                "leno_upstream_connections_active",
+            ];
+            let busy = gauges.map(|gauge| (gauge, sum(&page, gauge, "")));
+            left.extend(
+                busy.iter()
+                    .filter(|(_, value)| *value != 0.0)
+                    .map(|(gauge, value)| format!("{name} at rest: {gauge} is {value}")),
+            );
+            // The page of metrics may be one.
+            if held.descriptors > before.descriptors + 1 {
+                let (now, then) = (held.descriptors, before.descriptors);
+                left.push(format!(
+                    "{name} at rest: {now} descriptors, {then} at the start"
+                ));
+            }
+        }
+        Ok(left)
     }
-}
 
-impl Sample {
-    pub(super) fn sides(&self) -> [Held; 2] {
-        [self.client, self.server]
-    }
-}
-
-impl fmt::Display for Sample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, server } = self;
-        write!(f, "{:7} {:5}  ", client.kib, client.descriptors)?;
-        write!(f, "{:7} {:5}", server.kib, server.descriptors)
+    /// Panics, reloads that were refused, errors of the proxy's own.
+    pub(super) fn complaints(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for (name, process) in [("outbound", &self.outbound), ("inbound", &self.inbound)] {
+            let page = process.metrics()?;
+            let reloads = |result: &str| sum(&page, "leno_config_reloads_total", result);
+            let refused = reloads("rejected");
+            let internal = sum(&page, "leno_requests_total", "flag=\"IE\"");
+            println!("{name}: {} reloads", reloads("accepted"));
+            let log = process.log()?;
+            let panic = log.lines().find(|line| line.contains("panicked"));
+            found.extend(panic.map(|line| format!("{name}: {line}")));
+            if refused + internal > 0.0 {
+                found.push(format!(
+                    "{name}: {refused} reloads refused, {internal} own errors"
+                ));
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -184,103 +231,37 @@ impl fmt::Display for Disturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::None => "-",
-            Self::Reloads => "reloads",
+            Self::Configurations => "configurations",
             Self::Certificates => "certificates",
         })
     }
 }
 
-impl Process {
-    /// Starts a program that prints its address as one line of JSON when it is ready.
-    fn start(command: &mut Command) -> Result<Self> {
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("stdout is piped")).read_line(&mut line)?;
-        let ready: Value = serde_json::from_str(&line).context("it did not get ready")?;
-        let address = ready["address"]
-            .as_str()
-            .or_else(|| ready["listeners"]["main"].as_str());
-        let address = address.context("the ready line has no address")?.to_owned();
-        Ok(Self { child, address })
-    }
+/// Whole at any moment: a sidecar reads its file when it likes.
+fn replace(file: &Path, text: &str) -> Result<()> {
+    let new = file.with_extension("new");
+    fs::write(&new, text)?;
+    Ok(fs::rename(&new, file)?)
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself, which the last sample has said already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn listeners(process: &Process, names: [&str; 2]) -> Result<[String; 2]> {
+    let [first, second] = names.map(|name| text(&process.ready["listeners"][name]));
+    Ok([first?, second?])
+}
+
+fn text(value: &Value) -> Result<String> {
+    let text = value.as_str().context("the ready line lacks an address")?;
+    ensure!(!text.is_empty(), "an empty address");
+    Ok(text.to_owned())
 }
 
 fn issue(leno: &Path, folder: &Path) -> Result<()> {
     for name in ["client", "server"] {
+        let whose = ["--namespace", "default", "--service-account", name];
         let mut issue = Command::new(leno);
-        issue.args([
-            "cert",
-            "issue",
-            "--namespace",
-            "default",
-            "--service-account",
-            name,
-        ]);
-        issue
-            .args(["--name", name, "--ca"])
-            .arg(folder)
-            .arg("--out")
-            .arg(folder);
+        issue.args(["cert", "issue", "--name", name]).args(whose);
+        issue.arg("--ca").arg(folder).arg("--out").arg(folder);
         command::read(&mut issue)?;
     }
     Ok(())
-}
-
-fn sidecar(proxy: &Path, file: &Path, template: &str, next: &str) -> Result<Process> {
-    fs::write(file, template.replace("NEXT", next))?;
-    let mut command = Command::new(proxy);
-    Process::start(command.args(["--log-level", "warn", "--config"]).arg(file))
-}
-
-/// Reads fortio's count of status codes.
-fn answers(json: &[u8]) -> Result<Answers> {
-    let result: Value = serde_json::from_slice(json).context("`leno load` gave no result")?;
-    let codes = result["RetCodes"]
-        .as_object()
-        .context("a result without status codes")?;
-    let count = |value: &Value| value.as_u64().unwrap_or(0);
-    let total = codes.values().map(count).sum();
-    Ok(Answers {
-        total,
-        failed: total - codes.get("200").map_or(0, count),
-    })
-}
-
-fn held(process: &Process) -> Result<Held> {
-    let folder = PathBuf::from(format!("/proc/{}", process.child.id()));
-    let memory = fs::read_to_string(folder.join("smaps_rollup"))?;
-    let pss = memory.lines().find_map(|line| line.strip_prefix("Pss:"));
-    let kib = pss.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    let descriptors = fs::read_dir(folder.join("fd"))?.count();
-    ensure!(descriptors > 0, "no descriptors");
-    Ok(Held {
-        kib: kib.context("smaps_rollup without Pss")?,
-        descriptors,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_everything_but_200_as_failed() {
-        let json = br#"{"RetCodes": {"200": 90, "503": 7, "-1": 3}}"#;
-        assert_eq!(
-            answers(json).unwrap(),
-            Answers {
-                total: 100,
-                failed: 10
-            }
-        );
-        assert!(answers(b"{}").is_err());
-    }
 }

@@ -61,6 +61,7 @@ impl Connection {
                     stream.outbound.shift(old, value).map_err(overflow)?;
                 }
             }
+            id::MAX_HEADER_LIST_SIZE => self.peer.head_bytes = value as usize,
             id::ENABLE_CONNECT_PROTOCOL => self.peer.connect_protocol = value == 1,
             id::WORKERS if is_client && is_hop => self.peer.workers = value,
             id::WORKER if is_client && is_hop => self.peer.worker_plus_one = value,

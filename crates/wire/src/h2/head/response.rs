@@ -3,7 +3,10 @@
 
 use super::super::config::Dialect;
 use super::{Class, Draft, Verdict, reason};
-use crate::http1::{Field, Framing, Method, ResponseHead, Span, Version};
+use crate::http1::{Field, Framing, Line, Method, ResponseHead, Span, Version};
+
+/// What a response may say: in public only the first; the last where a protocol begins.
+const RESPONSE: [Class; 3] = [Class::Status, Class::Reason, Class::Upgrade];
 
 /// Length of `HTTP/1.1 200 `.
 const STATUS_BYTES: usize = 13;
@@ -14,7 +17,9 @@ impl Draft {
         let Some(status) = self.places[Class::Status as usize] else {
             return false;
         };
-        if self.has_others(&[Class::Status, Class::Reason]) {
+        let agreed = self.places[Class::Upgrade as usize];
+        let is_switch = self.status() == 101;
+        if self.has_others(&RESPONSE) || (agreed.is_some() && !is_switch) {
             return false;
         }
         self.text.extend_from_slice(b"HTTP/1.1 ");
@@ -27,7 +32,25 @@ impl Draft {
         };
         self.text.extend_from_slice(reason);
         self.text.extend_from_slice(b"\r\n");
+        if let Some(agreed) = agreed {
+            self.push_agreed(agreed);
+        }
         true
+    }
+
+    /// The protocol that begins, as the line that HTTP/1 has for it; for one hop only, as there.
+    fn push_agreed(&mut self, agreed: Span) {
+        const NAME: &[u8] = b"upgrade";
+        let at = self.text.len();
+        self.text.extend_from_slice(NAME);
+        self.text.extend_from_slice(b": ");
+        self.text.extend_from_slice(agreed.of(&self.pseudo));
+        self.text.extend_from_slice(b"\r\n");
+        self.lines.push(Line {
+            name: Span::at(at, NAME.len()),
+            value: Span::at(at + NAME.len() + 2, agreed.len()),
+            dropped: true,
+        });
     }
 
     /// The status; zero if none came.
@@ -234,6 +257,7 @@ mod tests {
             ":status: 200 | :reason: a",
             ":status: 200 | X: 1",
             ":status: 200 | connection: close",
+            ":status: 200 | host: a | host: a",
         ];
         let cases = cases.map(|fields| (fields, "Malformed"));
         check(Dialect::Public, false, GET, &cases);

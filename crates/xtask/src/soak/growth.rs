@@ -1,0 +1,147 @@
+//! What the sidecars held after each round, and whether that has a slope. Called by `soak`.
+
+use std::fmt;
+
+/// Memory may grow by this much from the end of the warm-up to the end: what malloc keeps after a
+/// larger round. A leak of one buffer per connection or reload is far above it in half an hour.
+const GROWTH_KIB_MAX: u64 = 1024;
+/// Descriptors that may be open more at the end: upstream connections that have not aged yet.
+const GROWTH_DESCRIPTORS_MAX: u64 = 16;
+/// A quarter of the time is to warm up: pools, allocator, sessions.
+const WARM_UP_SHARE: usize = 4;
+/// Fewer turns have no slope.
+const POINTS_MIN: usize = 3;
+
+/// What one process held.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    /// Anonymous memory: heap and stacks.
+    pub(super) anonymous_kib: u64,
+    /// Proportional set size: with the program's own pages.
+    pub(super) total_kib: u64,
+    pub(super) descriptors: u64,
+}
+
+/// What both sidecars held after a round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    pub(super) outbound: Held,
+    pub(super) inbound: Held,
+}
+
+/// One of the figures.
+struct Measure {
+    name: &'static str,
+    limit: u64,
+    of: fn(&Sample) -> u64,
+}
+
+const fn kib(name: &'static str, of: fn(&Sample) -> u64) -> Measure {
+    let limit = GROWTH_KIB_MAX;
+    Measure { name, limit, of }
+}
+
+const fn descriptors(name: &'static str, of: fn(&Sample) -> u64) -> Measure {
+    let limit = GROWTH_DESCRIPTORS_MAX;
+    Measure { name, limit, of }
+}
+
+const MEASURES: &[Measure] = &[
+    kib("anonymous KiB of the outbound sidecar", |s| {
+        s.outbound.anonymous_kib
+    }),
+    kib("anonymous KiB of the inbound sidecar", |s| {
+        s.inbound.anonymous_kib
+    }),
+    kib("KiB of the outbound sidecar", |s| s.outbound.total_kib),
+    kib("KiB of the inbound sidecar", |s| s.inbound.total_kib),
+    descriptors("descriptors of the outbound sidecar", |s| {
+        s.outbound.descriptors
+    }),
+    descriptors("descriptors of the inbound sidecar", |s| {
+        s.inbound.descriptors
+    }),
+];
+
+/// What grew from turn to turn of all the `loads`, each turn standing for the most it held; none
+/// if there were too few turns.
+pub(super) fn find(samples: &[Sample], loads: usize) -> Option<Vec<String>> {
+    let turns: Vec<_> = samples.chunks_exact(loads).collect();
+    let warm = &turns[turns.len().div_ceil(WARM_UP_SHARE)..];
+    if warm.len() < POINTS_MIN {
+        return None;
+    }
+    let grown = MEASURES.iter().filter_map(|measure| {
+        let most = |turn: &&[Sample]| turn.iter().map(measure.of).max().unwrap_or(0) as f64;
+        let points: Vec<_> = warm.iter().map(most).collect();
+        let growth = slope(&points) * (points.len() - 1) as f64;
+        let (name, limit) = (measure.name, measure.limit);
+        let text = || format!("{growth:.0} {name} more than after the warm-up (allowed: {limit})");
+        (growth > limit as f64).then(text)
+    });
+    Some(grown.collect())
+}
+
+/// The median of the slopes between any two points (Theil and Sen), which one odd point does not
+/// move.
+fn slope(points: &[f64]) -> f64 {
+    let mut slopes = Vec::new();
+    for (to, end) in points.iter().enumerate() {
+        for (from, start) in points[..to].iter().enumerate() {
+            slopes.push((end - start) / (to - from) as f64);
+        }
+    }
+    slopes.sort_by(f64::total_cmp);
+    slopes.get(slopes.len() / 2).copied().unwrap_or(0.0)
+}
+
+impl Sample {
+    /// What the columns are.
+    pub(super) const HEAD: &str = "anonymous KiB, all KiB, descriptors";
+
+    pub(super) fn sides(&self) -> [(&'static str, Held); 2] {
+        [("outbound", self.outbound), ("inbound", self.inbound)]
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (_, held) in self.sides() {
+            let Held {
+                anonymous_kib,
+                total_kib,
+                descriptors,
+            } = held;
+            write!(f, "{anonymous_kib:7} {total_kib:7} {descriptors:5}   ")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Turns of two loads, of which the second holds `most` KiB.
+    fn check(most: &[u64], expected: Option<usize>) {
+        let sample = |anonymous_kib| Sample {
+            outbound: Held {
+                anonymous_kib,
+                ..Held::default()
+            },
+            ..Sample::default()
+        };
+        let samples = most.iter().flat_map(|kib| [sample(100), sample(*kib)]);
+        let grown = find(&samples.collect::<Vec<_>>(), 2);
+        assert_eq!(grown.map(|grown| grown.len()), expected, "{most:?}");
+    }
+
+    #[test]
+    fn a_steady_rise_is_growth_and_one_peak_is_not() {
+        check(&[9000, 9000, 9000], None);
+        check(&[1000, 9000, 9010, 8990, 9000], Some(0));
+        check(&[9000, 9000, 9000, 19_000, 9000, 9000], Some(0));
+        check(&[1000, 2000, 3000, 4000, 5000], Some(1));
+        check(&[9000, 5000, 4000, 3000, 2000], Some(0));
+    }
+}
