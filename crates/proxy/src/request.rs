@@ -346,8 +346,14 @@ async fn attempts(
                 let result = forward::exchange(down, up, exchange, plan, record).await;
                 let reused = upstream.is_reused();
                 let stay = result.as_ref().is_ok_and(|outcome| outcome.keep_up);
-                let pin = if pin { down.pinned() } else { None };
-                upstream.finish(worker, stay, pin);
+                match pin {
+                    false => upstream.finish(worker, stay, None),
+                    // Where it cannot stay with its downstream it ends: nobody else may have it.
+                    true => match down.pinned() {
+                        None => upstream.finish(worker, false, None),
+                        place => upstream.finish(worker, stay, place),
+                    },
+                }
                 match result {
                     Ok(outcome) => return Ok(outcome.keep_down),
                     Err(failed) => (failed, reused),

@@ -18,12 +18,12 @@ fn as_it_is(sidecar: Sidecar) -> Sidecar {
     sidecar
 }
 
-/// With an outbound sidecar that reads nothing.
+/// With an outbound sidecar that reads nothing, and limits for both.
 fn unread(script: Vec<Step>, limits: &str) -> Pair<ScriptedUpstream> {
     let limits = format!("limits: {{{limits}}}");
+    let inbound = |sidecar: Sidecar| sidecar.with(&limits);
     let opaque = |sidecar: Sidecar| sidecar.listener("protocol: tcp").with(&limits);
-    let app = ScriptedUpstream::always(script);
-    Pair::start_with(PROXY, app, as_it_is, opaque)
+    Pair::start_with(PROXY, ScriptedUpstream::always(script), inbound, opaque)
 }
 
 #[track_caller]
@@ -62,7 +62,11 @@ fn f15_protocols_share_a_port_and_a_hosts_port_does_not_matter() {
     assert_eq!(client.read_to_end(), (b"!".to_vec(), End::Closed));
     let named = |sidecar: Sidecar| sidecar.route("hosts: [a.example]");
     let pair = Pair::start_with(PROXY, EchoServer::start(), as_it_is, named);
-    for (host, status) in [("a.example:81", 200), ("A.EXAMPLE", 200), ("b.example:81", 404)] {
+    for (host, status) in [
+        ("a.example:81", 200),
+        ("A.EXAMPLE", 200),
+        ("b.example:81", 404),
+    ] {
         let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
         assert_eq!(pair.client().ask(request).status(), status, "{host}");
     }
@@ -72,7 +76,9 @@ fn f15_protocols_share_a_port_and_a_hosts_port_does_not_matter() {
 fn f16_each_replica_is_reached_by_name_and_has_to_be_itself() {
     let (one, other) = (Pair::start(PROXY, EchoServer::start()), EchoServer::start());
     let identities = ["replica-1", "impostor"].map(|name| one.ca.identity(name));
-    let inbound = Sidecar::inbound(other.addr()).identity(&identities[0]).strict();
+    let inbound = Sidecar::inbound(other.addr())
+        .identity(&identities[0])
+        .strict();
     let second = ProxyProcess::start(PROXY, &inbound.yaml());
     let toward = |id| {
         let first = std::slice::from_ref(&one.server.id);
@@ -81,7 +87,10 @@ fn f16_each_replica_is_reached_by_name_and_has_to_be_itself() {
         let sidecar = sidecar.further_route("{hosts: [replica-1], cluster: second}");
         let addr = second.addr();
         let endpoint = format!("{{address: \"{addr}\", transport: leno, identities: [\"{id}\"]}}");
-        format!("{}- {{name: second, endpoints: [{endpoint}]}}\n", sidecar.yaml())
+        format!(
+            "{}- {{name: second, endpoints: [{endpoint}]}}\n",
+            sidecar.yaml()
+        )
     };
     let outbound = ProxyProcess::start(PROXY, &toward(&identities[0].id));
     let ask = |host| {
@@ -107,7 +116,9 @@ fn f18_burst_of_clients_leaves_nothing_open() {
     until("what they took is given back", || {
         let now = [pair.outbound.open_fds(), pair.inbound.open_fds()];
         // A few more connections may be kept for the next burst.
-        now.iter().zip(before).all(|(now, before)| *now < before + 20)
+        now.iter()
+            .zip(before)
+            .all(|(now, before)| *now < before + 20)
     });
 }
 
@@ -117,22 +128,32 @@ fn f19_workers_are_as_many_as_the_processors_that_may_be_used() {
     let yaml = Sidecar::outbound(&[app.addr()]).workers(0).yaml();
     let proxy = ProxyProcess::start(PROXY, &yaml);
     let tasks = std::fs::read_dir(format!("/proc/{}/task", proxy.pid())).unwrap();
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     let workers = names.filter(|name| name.starts_with("worker")).count();
     let processors = std::thread::available_parallelism().unwrap().get();
-    assert!((1..=processors).contains(&workers), "{workers} of {processors}");
+    assert!(
+        (1..=processors).contains(&workers),
+        "{workers} of {processors}"
+    );
     assert_eq!(RawClient::connect(proxy.addr()).get("/").status(), 200);
 }
 
 #[test]
 fn f24_ends_pass_one_by_one_and_a_half_that_is_left_ends_in_time() {
-    let pair = unread(vec![Step::ReadEnd, Step::send("last"), Step::HalfClose], "connectTimeout: 1s");
+    let pair = unread(
+        vec![Step::ReadEnd, Step::send("last"), Step::HalfClose],
+        "connectTimeout: 1s",
+    );
     let mut client = pair.client();
     client.send("first");
     client.half_close();
     assert_eq!(client.read_to_end(), (b"last".to_vec(), End::Closed));
     nothing_is_left(&pair);
-    let pair = unread(vec![Step::ReadUntil(b"first".to_vec()), Step::Stall], "halfCloseTimeout: 1s");
+    let pair = unread(
+        vec![Step::ReadUntil(b"first".to_vec()), Step::Stall],
+        "halfCloseTimeout: 1s",
+    );
     let mut client = pair.client();
     client.send("first");
     client.half_close();
@@ -175,10 +196,14 @@ fn f29_request_that_a_dead_sidecar_had_is_not_sent_twice() {
     let pair = Pair::start(PROXY, ScriptedUpstream::start(vec![unlucky, lucky]));
     let mut client = pair.client();
     client.send(POST);
-    until("it is under way", || pair.app.received_text(0).ends_with("hello"));
+    until("it is under way", || {
+        pair.app.received_text(0).ends_with("hello")
+    });
     pair.inbound.signal(Signal::KILL);
     let addr = pair.inbound.addr();
-    until("its port is free", || std::net::TcpListener::bind(addr).is_ok());
+    until("its port is free", || {
+        std::net::TcpListener::bind(addr).is_ok()
+    });
     let config = pair.configs.inbound.clone().listen(&addr.to_string());
     let _inbound = ProxyProcess::start(PROXY, &config.yaml());
     assert_eq!(client.response().status(), 502);

@@ -82,7 +82,7 @@ fn configuration(hop: &Hop<'_>) -> Value {
     let name = account(hop.side);
     let mut endpoint = json!({"address": hop.upstream});
     if hop.mutual_tls && hop.side == Side::Client {
-        endpoint["transport"] = "mtls".into();
+        endpoint["transport"] = "leno".into();
         endpoint["identities"] = json!([spiffe_id(Side::Server)]);
     }
     let mut route = json!({"cluster": "echo"});

@@ -2,15 +2,16 @@
 //! task's; dropping a handle ends its stream. Used by `forward`, `body` and `request`.
 
 use super::mux::{Life, Mux, OUTPUT_MAX, SPARE_HEADS};
-use super::serve::FIELD_OVERHEAD;
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::Poll;
-use wire::h2::{Code, Key};
+use wire::h2::{Code, Dialect, Key};
 
+/// What the announced size of a head counts per field (RFC 9113 §6.5.2).
+const FIELD_OVERHEAD: usize = 32;
 /// Pseudo-headers of a request: method, path, authority, scheme.
 const PSEUDO_FIELDS: usize = 4;
 
@@ -73,8 +74,12 @@ impl Handle {
     pub(crate) fn send_request(&self, exchange: &Exchange, bytes: &[u8], end: bool) -> Result<()> {
         let (head, extra) = (&exchange.request, &exchange.request_extra);
         let mut core = self.mux.core();
-        // Not less than the peer counts: the text has a few bytes more per line than the fields.
-        let size = head.len + extra.len() + FIELD_OVERHEAD * (head.lines.len() + PSEUDO_FIELDS);
+        let counted = match self.mux.dialect {
+            // As HTTP/1 does, so that what one sidecar takes fits through the next.
+            Dialect::Hop => 0,
+            Dialect::Public => FIELD_OVERHEAD * (head.lines.len() + PSEUDO_FIELDS),
+        };
+        let size = head.len + extra.len() + counted;
         if size > core.wire.peer_head_bytes() {
             return Err(Error::with_status(Flag::TooLarge, 431));
         }

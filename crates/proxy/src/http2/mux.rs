@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
-use wire::h2::{Code, Config, Connection, Key};
+use wire::h2::{Code, Config, Connection, Dialect, Key};
 use wire::http1::ResponseHead;
 
 /// Frames that may wait to be written before streams have to wait with their bodies: a record's
@@ -36,6 +36,7 @@ pub(crate) enum Life {
 pub(crate) struct Mux {
     pub(crate) worker: Rc<Worker>,
     pub(super) stream: Stream,
+    pub(super) dialect: Dialect,
     core: RefCell<Core>,
     pub(super) driver: Cell<TaskId>,
     life: Cell<Life>,
@@ -227,6 +228,7 @@ impl Mux {
         Rc::new(Self {
             worker: Rc::clone(worker),
             stream,
+            dialect: config.dialect,
             core: RefCell::new(Core {
                 wire: Connection::new(config),
                 slots: Vec::new(),

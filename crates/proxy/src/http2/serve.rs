@@ -22,12 +22,6 @@ const RUNNERS_KEPT: usize = 64;
 /// `bufferBytes`, not by this.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 
-/// What the size of a head counts per field (RFC 9113 §6.5.2).
-pub(super) const FIELD_OVERHEAD: usize = 32;
-/// Fields that are no lines of HTTP/1: at most four pseudo-headers, and what a sidecar adds.
-pub(super) const ADDED_FIELDS: usize = 8;
-const ADDED_BYTES: usize = 1024;
-
 const BAD_REQUEST: u16 = 400;
 const HEAD_TOO_LARGE: u16 = 431;
 
@@ -64,10 +58,8 @@ pub(crate) fn config(worker: &Worker, role: Role, dialect: Dialect) -> Config {
         dialect,
         limits: Limits {
             streams: u32::try_from(limits.streams).unwrap_or(u32::MAX),
-            // What passes HTTP/1 with these limits has to pass here: frames count more per field,
-            // and the start line as fields.
-            head_bytes: limits.head_bytes + FIELD_OVERHEAD * limits.headers + ADDED_BYTES,
-            headers: limits.headers + ADDED_FIELDS,
+            head_bytes: limits.head_bytes,
+            headers: limits.headers,
             stream_window: STREAM_WINDOW,
             ..Limits::default()
         },

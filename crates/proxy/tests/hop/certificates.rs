@@ -179,3 +179,22 @@ fn request_under_way_outlives_its_endpoint_in_the_configuration() {
     pair.inbound
         .metric_becomes("leno_connections_active", &active, 0.0);
 }
+
+#[test]
+fn authority_that_the_server_trusts_no_more_opens_no_new_connection() {
+    let pair = echo();
+    warm(&pair);
+    let other = TestCa::new();
+    let bundle = other.authority().certificate_pem().to_owned();
+    pair.inbound
+        .reload(|| std::fs::write(pair.ca.bundle(), &bundle).unwrap());
+    let mut refused = pair.hop().connect(pair.inbound.addr());
+    let error = refused.as_mut().map(|client| client.try_get("/").err());
+    assert!(!matches!(error, Ok(None)), "a stranger was let in");
+    let unknown = [("side", "downstream"), ("reason", "unknown_issuer")];
+    until("the reason is counted", || {
+        pair.inbound
+            .metric("leno_tls_handshake_failures_total", &unknown)
+            > 0.5
+    });
+}

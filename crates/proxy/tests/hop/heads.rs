@@ -2,7 +2,7 @@
 //! connection they would have taken serves others.
 
 use crate::world::{PROXY, echo, warm};
-use testkit::{EchoServer, Pair, Sidecar};
+use testkit::{EchoServer, Pair, Sidecar, until};
 
 fn lines(count: usize, bytes: usize) -> String {
     let line = |n| format!("X-Line-{n:04}: {}\r\n", "v".repeat(bytes));
@@ -68,4 +68,33 @@ fn long_head_of_an_answer_passes() {
     let answer = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 2\r\n\r\nhi");
     let received = crate::world::answered_text(crate::world::GET, &answer);
     assert!(received == answer, "{} of {}", received.len(), answer.len());
+}
+
+#[test]
+fn answer_whose_head_is_above_the_limits_is_a_bad_gateway() {
+    for lines in [lines(300, 1), lines(1, 70_000)] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 2\r\n\r\nhi");
+        let received = crate::world::answered_text(crate::world::GET, &answer);
+        assert!(received.starts_with("HTTP/1.1 502 "), "{}", &received[..40]);
+    }
+}
+
+#[test]
+fn answer_whose_head_only_the_clients_side_refuses_costs_one_request() {
+    let small = |sidecar: Sidecar| sidecar.with("limits: {headBytes: 4096, headers: 20}");
+    let lines = lines(30, 100);
+    let once = [
+        testkit::Step::ReadRequest,
+        testkit::Step::send(format!(
+            "HTTP/1.1 200 OK\r\n{lines}Content-Length: 2\r\n\r\nhi"
+        )),
+        testkit::Step::ReadRequest,
+        testkit::Step::answer("short"),
+    ];
+    let app = testkit::ScriptedUpstream::always(once.to_vec());
+    let pair = Pair::start_with(PROXY, app, |inbound| inbound, small);
+    let mut client = pair.client();
+    assert_eq!(client.get("/").status(), 502);
+    until("another is served", || client.get("/").text() == "short");
+    assert!((pair.hop_connections() - 1.0).abs() < 0.5);
 }

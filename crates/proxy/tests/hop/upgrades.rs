@@ -4,7 +4,7 @@
 use crate::frames::{DATA, END_STREAM, Frames};
 use crate::world::{PROXY, flagged, listening, pattern, same, scripted};
 use testkit::client::End;
-use testkit::{Pair, RawClient, ScriptedUpstream, Step};
+use testkit::{Pair, RawClient, ScriptedUpstream, Step, until};
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
                       Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
@@ -288,4 +288,25 @@ fn websocket_of_http2_reaches_an_application_of_http1() {
             .count(),
         1
     );
+}
+
+#[test]
+fn drain_lets_a_websocket_last_as_long_as_it_may() {
+    let app = ScriptedUpstream::start(agreeing(vec![
+        Step::ReadBytes(4),
+        Step::send("pong"),
+        Step::Stall,
+    ]));
+    let brief = |sidecar: testkit::Sidecar| sidecar.with("limits: {drainTimeout: 2s}");
+    let pair = Pair::start_with(PROXY, app, brief, |outbound| outbound);
+    let mut client = pair.client();
+    client.send(ASK);
+    switched(&mut client);
+    pair.inbound.signal(rustix::process::Signal::TERM);
+    until("it takes no more", || {
+        std::net::TcpStream::connect(pair.inbound.addr()).is_err()
+    });
+    client.send("ping");
+    client.expect("pong");
+    client.read_to_end();
 }

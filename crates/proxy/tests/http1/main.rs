@@ -11,6 +11,7 @@ mod connections;
 mod faults;
 mod http10;
 mod messages;
+mod pinned;
 mod refusals;
 mod retries;
 mod targets;

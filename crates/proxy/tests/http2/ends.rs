@@ -24,6 +24,17 @@ fn still_works(frames: &mut Frames) {
     assert_eq!(frames.find_kind(kind::DATA).payload, b"message");
 }
 
+/// The process ends by itself.
+#[track_caller]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it takes is not looked at"
+)]
+fn ends_well(world: World<H2Server>) {
+    let exit = world.proxy.wait(std::time::Instant::now());
+    assert!(exit.status.success(), "{}", exit.stderr);
+}
+
 #[test]
 fn drain_says_goodbye_and_finishes_what_is_in_flight() {
     let world = http2();
@@ -40,8 +51,7 @@ fn drain_says_goodbye_and_finishes_what_is_in_flight() {
         came.iter().any(|frame| frame.stream == 1 && frame.is_end()),
         "{came:?}"
     );
-    let exit = world.proxy.wait(std::time::Instant::now());
-    assert!(exit.status.success(), "{}", exit.stderr);
+    ends_well(world);
 }
 
 #[test]
@@ -51,7 +61,7 @@ fn drain_ends_idle_connections() {
     frames.sync();
     world.proxy.signal(Signal::TERM);
     assert_eq!(frames.goodbye(), Some(code::NO_ERROR));
-    assert!(world.proxy.wait(std::time::Instant::now()).status.success());
+    ends_well(world);
 }
 
 #[test]
@@ -62,7 +72,7 @@ fn peer_that_does_not_answer_the_goodbye_does_not_hold_the_drain_up() {
     frames.stop_answering();
     world.proxy.signal(Signal::TERM);
     assert_eq!(frames.goodbye(), Some(code::NO_ERROR));
-    assert!(world.proxy.wait(std::time::Instant::now()).status.success());
+    ends_well(world);
 }
 
 #[test]

@@ -13,5 +13,6 @@ mod flow;
 mod grpc;
 mod mesh;
 mod messages;
+mod refusals;
 mod upstreams;
 mod world;

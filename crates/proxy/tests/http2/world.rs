@@ -132,6 +132,14 @@ pub(crate) fn limits(limits: &str) -> impl FnOnce(Sidecar) -> Sidecar {
     move |sidecar| sidecar.with(&line)
 }
 
+/// The least that a request's head has.
+pub(crate) const HEAD: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":authority", "test"),
+    (":path", "/"),
+];
+
 pub(crate) fn get(path: &str) -> Request {
     Request::new("GET", path)
 }

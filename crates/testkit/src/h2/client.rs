@@ -154,11 +154,7 @@ impl H2Client {
     }
 
     #[track_caller]
-    fn begin(
-        addr: SocketAddr,
-        settings: Settings,
-        wrap: impl FnOnce(TcpStream) -> Io,
-    ) -> Self {
+    fn begin(addr: SocketAddr, settings: Settings, wrap: impl FnOnce(TcpStream) -> Io) -> Self {
         let engine = Engine::start();
         let (send, connection) = engine.wait("an HTTP/2 connection", async {
             let tcp = TcpStream::connect(addr).await.expect("connects");
@@ -429,4 +425,3 @@ impl Call {
         self.engine.wait("a reset", reset).expect("a reset").into()
     }
 }
-

@@ -82,7 +82,12 @@ impl Frame {
     /// A part of a body.
     #[must_use]
     pub fn data(stream: u32, payload: impl Into<Vec<u8>>, end: bool) -> Self {
-        Self::new(kind::DATA, flag::END_STREAM * u8::from(end), stream, payload)
+        Self::new(
+            kind::DATA,
+            flag::END_STREAM * u8::from(end),
+            stream,
+            payload,
+        )
     }
 
     /// A whole head, or trailers.

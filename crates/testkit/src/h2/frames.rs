@@ -181,7 +181,9 @@ impl Frames {
     /// If none comes.
     #[track_caller]
     pub fn find_kind(&mut self, kind: u8) -> Frame {
-        self.find(&format!("a frame of type {kind}"), |frame| frame.kind == kind)
+        self.find(&format!("a frame of type {kind}"), |frame| {
+            frame.kind == kind
+        })
     }
 
     /// Reads until a head of this stream.

@@ -32,7 +32,11 @@ impl Io {
 
     /// Writes every record that waits.
     fn poll_records(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { tcp, tls: Some(tls) } = self else {
+        let Self {
+            tcp,
+            tls: Some(tls),
+        } = self
+        else {
             return Poll::Ready(Ok(()));
         };
         while tls.wants_write() {

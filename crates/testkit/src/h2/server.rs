@@ -104,7 +104,9 @@ impl H2Server {
         let engine = Engine::start();
         let bind = TcpListener::bind("127.0.0.1:0");
         let listener = engine.wait("a socket", bind).expect("a port is free");
-        let addr = listener.local_addr().expect("a bound socket has an address");
+        let addr = listener
+            .local_addr()
+            .expect("a bound socket has an address");
         let seen = Arc::new(Seen::default());
         engine.spawn(accept(listener, (settings, tls), Arc::clone(&seen)));
         Self {
@@ -220,13 +222,23 @@ async fn serve(
             let received = Received {
                 connection: number,
                 method: head.method.to_string(),
-                path: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+                path: head
+                    .uri
+                    .path_and_query()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
                 authority: head.uri.authority().map(ToString::to_string),
                 lines: lines_of(&head.headers),
                 ..Received::default()
             };
             // That the peer gives a request up is how one ends.
-            let _ = Exchange { received, respond, seen }.run(body).await;
+            let _ = Exchange {
+                received,
+                respond,
+                seen,
+            }
+            .run(body)
+            .await;
         });
     }
     Ok(())
@@ -250,7 +262,8 @@ impl Exchange {
             }
             "interim" => {
                 let early = Response::builder().status(103).header("x-early", "yes");
-                self.respond.send_informational(early.body(()).expect("a good head"))?;
+                self.respond
+                    .send_informational(early.body(()).expect("a good head"))?;
             }
             "" | "echo" => return self.echo(body).await,
             _ => {}
@@ -303,7 +316,11 @@ impl Exchange {
         self.seen.held.fetch_sub(1, Ordering::SeqCst);
         drop(body);
         let code = reset?.into();
-        self.seen.resets.lock().expect("no task panicked").push(code);
+        self.seen
+            .resets
+            .lock()
+            .expect("no task panicked")
+            .push(code);
         Ok(())
     }
 
@@ -314,7 +331,10 @@ impl Exchange {
             return Ok(());
         }
         let length = self.received.header("content-length").map(str::to_owned);
-        let length: Vec<_> = length.iter().map(|n| ("content-length", n.as_str())).collect();
+        let length: Vec<_> = length
+            .iter()
+            .map(|n| ("content-length", n.as_str()))
+            .collect();
         let mut send = self.head(200, &length, false)?;
         let trailers = self.take(body, Some(&mut send)).await?;
         self.note(&trailers);
@@ -360,7 +380,8 @@ impl Exchange {
         for (name, value) in lines {
             head = head.header(*name, *value);
         }
-        self.respond.send_response(head.body(()).expect("a good head"), end)
+        self.respond
+            .send_response(head.body(()).expect("a good head"), end)
     }
 }
 

@@ -5,7 +5,7 @@
 /// no room opens another connection, so more would only let one connection starve others.
 pub const STREAMS_MAX: u32 = 250;
 
-/// Bytes of a decoded head, counted as RFC 9113, section 6.5.2, does: as much as the largest head
+/// Bytes of a decoded head as text: as much as the largest head
 /// that common servers accept, so that a proxy between two of them is never the narrow place.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -45,8 +45,8 @@ pub enum Dialect {
 pub struct Limits {
     /// Streams the peer may have open at once (SETTINGS_MAX_CONCURRENT_STREAMS of a server).
     pub streams: u32,
-    /// Bytes of a decoded head: name, value and 32 of each field
-    /// (SETTINGS_MAX_HEADER_LIST_SIZE).
+    /// Bytes of a decoded head as text, which is what HTTP/1 counts. Announced as
+    /// SETTINGS_MAX_HEADER_LIST_SIZE, for which a peer counts more (RFC 9113, section 6.5.2).
     pub head_bytes: usize,
     /// Lines of a head.
     pub headers: usize,

@@ -384,7 +384,7 @@ mod tests {
         check_response(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
             ":status=200",
-            ":status=101",
+            ":status=101 :upgrade=x",
         );
     }
 }

@@ -39,6 +39,7 @@ workload: {name: server}
 identity: {certificate: server.pem, key: server.key, trustBundle: ca.pem}
 admin: 'off'
 metrics: 'off'
+accessLog: {path: 'ACCESS', format: json}
 opaquePorts: [OPAQUE]
 listeners:
 - {name: main, direction: inbound, address: '127.0.0.1:0', LISTENER, routes: [{cluster: next}]}
@@ -53,6 +54,7 @@ workload: {name: client}
 identity: {certificate: client.pem, key: client.key, trustBundle: ca.pem}
 admin: 'off'
 metrics: 'off'
+accessLog: {path: 'ACCESS', format: json}
 opaquePorts: [OPAQUE]
 listeners:
 - {name: main, direction: outbound, address: '127.0.0.1:0', LISTENER, routes: [{cluster: next}]}
@@ -121,7 +123,11 @@ pub(super) fn alone(world: &World, app: &str, shape: Shape) -> Result<Process> {
 fn sidecar(world: &World, name: &str, template: &str, to: (&str, Shape)) -> Result<Process> {
     let (next, shape) = to;
     let opaque = if shape.is_opaque { port(next) } else { "" };
+    let access = world.file(&format!("{name}.access"));
+    // It is appended to, and what an earlier run left there would mislead.
+    fs::write(&access, "")?;
     let text = template
+        .replace("ACCESS", &access.display().to_string())
         .replace("NEXT", next)
         .replace("OPAQUE", opaque)
         .replace("LISTENER", shape.listener)

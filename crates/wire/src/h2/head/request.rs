@@ -416,6 +416,10 @@ mod tests {
             false,
             &[
                 (
+                    ":method: GET | :path: / | Cookie: a | Host: b | cookie: c",
+                    "GET / HTTP/1.1,Cookie: a,Host: b,cookie: c,, Chunked host=b",
+                ),
+                (
                     ":method: GET | :path: /c | :upgrade: websocket | Host: a",
                     "GET /c HTTP/1.1,Host: a,, None host=a protocol=websocket",
                 ),
@@ -433,9 +437,9 @@ mod tests {
 
     #[test]
     fn a_head_over_the_limits_is_too_large() {
-        let many = ["x: 1"; 9].join(" | ");
+        let many = ["x: 1"; 13].join(" | ");
         check_lines(true, &[(&many, "TooLarge")]);
-        let long = format!("x: {}", "y".repeat(801));
+        let long = format!("x: {}", "y".repeat(1000));
         check_lines(true, &[(&long, "TooLarge")]);
     }
 }

@@ -222,10 +222,17 @@ mod tests {
             Dialect::Hop,
             false,
             (Method::Get, true),
-            &[(
-                ":status: 101 | X: 1",
-                "HTTP/1.1 101 Switching Protocols,X: 1,, None upgrade",
-            )],
+            &[
+                (
+                    ":status: 101 | X: 1",
+                    "HTTP/1.1 101 Switching Protocols,X: 1,, None upgrade",
+                ),
+                (
+                    ":status: 101 | :upgrade: Chat/1 | X: 1",
+                    "HTTP/1.1 101 Switching Protocols,upgrade: Chat/1,X: 1,, None upgrade -upgrade",
+                ),
+                (":status: 200 | :upgrade: Chat/1", "Malformed"),
+            ],
         );
     }
 
