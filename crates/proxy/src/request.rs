@@ -81,7 +81,13 @@ pub(crate) async fn serve_http2(
         client,
         link: Link::Http2(link),
     };
-    let Err(error) = proxy(&mut down, exchange, &mut record, &view, read).await else {
+    let proxied = proxy(&mut down, exchange, &mut record, &view, read).await;
+    let Err(error) = proxied else {
+        let all_came = exchange.request.framing == Framing::Length(record.bytes_in);
+        drop(record);
+        if all_came {
+            link.stream.await_end().await;
+        }
         return;
     };
     record.flag = error.flag;
@@ -178,6 +184,10 @@ async fn proxy(
     }
     filter(down, exchange, &route.filters).await?;
     prepare(down, exchange, listener);
+    if exchange.extended && exchange.request.protocol.is_none() {
+        // An answer to anything else would be taken for the tunnel.
+        return Err(Error::with_status(Flag::DownstreamProtocol, 501));
+    }
     record.note_added(exchange);
     let plan = Plan {
         snapshot: &view.snapshot,

@@ -53,7 +53,8 @@ fn f15_protocols_share_a_port_and_a_hosts_port_does_not_matter() {
     let http = vec![Step::ReadRequest, Step::answer("http"), Step::ReadEnd];
     let other = vec![Step::ReadUntil(b"\0?".to_vec()), Step::send("!")];
     let app = ScriptedUpstream::start(vec![http, other]);
-    let pair = Pair::start(PROXY, app);
+    let auto = |sidecar: Sidecar| sidecar.listener("protocol: auto");
+    let pair = Pair::start_with(PROXY, app, as_it_is, auto);
     let mut client = pair.client();
     client.send("GET / HTTP/1.1\r\nHost: a:8080\r\n\r\n");
     assert_eq!(client.response().text(), "http");

@@ -49,3 +49,79 @@ fn map_of(lines: &[(String, String)]) -> http::HeaderMap {
     }
     map
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, Request, code, kind};
+    use crate::{Frames, H2Client, H2Server, MeshConnector, RawH2Server, TestCa, until};
+    use identity::tls::{ALPN_H2, Tickets, server_config};
+
+    #[test]
+    fn client_and_server_understand_each_other() {
+        let server = H2Server::start();
+        let mut client = H2Client::connect(server.addr());
+        assert_eq!(client.post("/", "hello").text(), "hello");
+        assert_eq!(client.get("/bytes/70000").body.len(), 70_000);
+        assert_eq!(client.get("/status/204").status, 204);
+        assert_eq!(client.get("/trailers").grpc_status(), Some("0"));
+        let mut call = client.call(&Request::new("GET", "/interim"), true);
+        assert_eq!(call.interim(), 103);
+        assert_eq!(call.answer().text(), "ok");
+        let call = client.call(&Request::new("GET", "/hold"), true);
+        until("it is held", || server.held() == 1);
+        call.reset();
+        until("it is told", || server.resets() == [code::CANCEL]);
+        let lost = client
+            .call(&Request::new("GET", "/reset/2"), true)
+            .try_answer();
+        assert_eq!(lost.unwrap_err().reason().map(u32::from), Some(2));
+        assert_eq!((server.requests().len(), server.connection_count()), (5, 1));
+        drop(client);
+        until("the connection is gone", || server.open_connections() == 0);
+    }
+
+    #[test]
+    fn both_speak_inside_mesh_tls() {
+        let ca = TestCa::new();
+        let (a, b) = (ca.identity("a"), ca.identity("b"));
+        let config = server_config(&b.credentials(), &[ALPN_H2], &Tickets::new()).unwrap();
+        let server = H2Server::start_tls(config);
+        let connector = MeshConnector::with_alpn(&a.credentials(), &b.id, &[ALPN_H2]);
+        let mut client = H2Client::connect_tls(server.addr(), &connector);
+        let body = vec![b'x'; 1 << 20];
+        assert!(client.post("/", &body).body == body);
+        let mut frames = Frames::client(connector.connect(server.addr()).unwrap());
+        frames.send(&[Frame::get(1, "/status/204")]);
+        assert_eq!(frames.status(1), 204);
+    }
+
+    #[test]
+    fn frames_by_hand_are_understood_on_both_sides() {
+        let server = RawH2Server::start(&[], |_, frames| {
+            let stream = frames.find_kind(kind::HEADERS).stream;
+            frames.send(&[Frame::status(stream, 200, false)]);
+            frames.send(&[Frame::data(stream, *b"hello", true)]);
+            frames.read_to_end();
+        });
+        let mut client = H2Client::connect(server.addr());
+        assert_eq!(client.get("/").text(), "hello");
+        drop(client);
+        server.finished(0);
+        let mut frames = Frames::connect(server.addr());
+        frames.send(&[Frame::get(1, "/")]);
+        assert_eq!(frames.head(1).line(":status"), Some("200"));
+        assert!(frames.find_kind(kind::DATA).is_end());
+        drop(frames);
+        server.finished(1);
+    }
+
+    #[test]
+    #[should_panic(expected = "did not come")]
+    fn play_that_goes_wrong_fails_the_test() {
+        let server = RawH2Server::start(&[], |_, frames| {
+            frames.head(1);
+        });
+        drop(Frames::connect(server.addr()));
+        server.finished(0);
+    }
+}

@@ -111,7 +111,12 @@ impl<A: App> Pair<A> {
         let inbound = ProxyProcess::start(binary, &inbound_config.yaml());
         let configured = Sidecar::outbound(&[inbound.addr()]).identity(&client);
         let expected = std::slice::from_ref(&server.id);
-        let outbound_config = outbound(configured.leno(expected));
+        let mut outbound_config = outbound(configured.leno(expected));
+        // Said unless the test says otherwise: a client that is silent at first would be taken
+        // for one that waits to be spoken to.
+        if !outbound_config.yaml().contains("\n  protocol:") {
+            outbound_config = outbound_config.listener("protocol: http");
+        }
         let outbound = ProxyProcess::start(binary, &outbound_config.yaml());
         Self {
             outbound,

@@ -44,6 +44,26 @@ const TOOLS: &[Tool] = &[
         look: || program("fortio"),
     },
     Tool {
+        name: "go",
+        without: "h2spec, gRPC and smuggled requests are skipped by `cargo xtask interop`",
+        look: || program("go"),
+    },
+    Tool {
+        name: "node",
+        without: "`cargo xtask interop` leaves it out",
+        look: || program("node"),
+    },
+    Tool {
+        name: "postgres",
+        without: "`cargo xtask interop` leaves it out (Debian: postgresql)",
+        look: || program("psql"),
+    },
+    Tool {
+        name: "redis",
+        without: "`cargo xtask interop` leaves it out (Debian: redis-server)",
+        look: || program("redis-server"),
+    },
+    Tool {
         name: "qemu",
         without: "the aarch64 proxy is not tested (Debian: qemu-user-static)",
         look: || program("qemu-aarch64-static").or_else(|| program("qemu-aarch64")),

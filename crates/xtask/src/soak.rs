@@ -39,7 +39,7 @@ pub struct Args {
     only: Vec<String>,
 }
 
-/// Growth is a slope through what each turn of all loads held at most; this many turns, the first
+/// Growth is a slope through what each turn of all loads held at least; this many turns, the first
 /// of them to warm up, are the fewest that have one.
 const TURNS_MIN: u64 = 4;
 /// A longer round shows nothing that several do not.

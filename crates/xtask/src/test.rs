@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{command, doctor, fuzz, qemu, tidy};
+use crate::{command, doctor, fuzz, interop, qemu, tidy};
 
 /// What `cargo xtask test` takes.
 #[derive(clap::Args)]
@@ -51,6 +51,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "fuzz",
         run: fuzz::run_quick,
+    },
+    Step {
+        name: "interop",
+        run: interop::run_quick,
     },
     Step {
         name: "aarch64",

@@ -8,12 +8,16 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 use wire::h2::{Code, Dialect, Key};
 
 /// What the announced size of a head counts per field (RFC 9113 §6.5.2).
 const FIELD_OVERHEAD: usize = 32;
 /// Pseudo-headers of a request: method, path, authority, scheme.
 const PSEUDO_FIELDS: usize = 4;
+
+/// How long the end of a complete body is waited for.
+const END_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Which head arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,6 +240,14 @@ impl Handle {
         if more {
             self.mux.wake_driver();
         }
+    }
+
+    /// Waits a moment for the end of a body of which every byte has come: some clients say it in a
+    /// frame of its own, and take a reset before it for a failure.
+    pub(crate) async fn await_end(&self) {
+        self.reactor().deadline_after(END_PATIENCE);
+        // Whatever comes instead is the codec's to judge.
+        let _ = poll_fn(|_| self.poll_received(0)).await;
     }
 
     /// Whether the peer gave the stream up, or the connection broke.

@@ -287,6 +287,7 @@ async fn await_until(client: &Client, link: &mut Link, due_ms: u64) -> Waited {
 }
 
 /// What came of asking the destination of a silent downstream.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     DownstreamSpoke,
     UpstreamSpoke,
@@ -318,6 +319,7 @@ async fn ask(client: &Client, link: &mut Link, opaque: &mut Opaque) -> Asked {
     match spoke {
         Asked::UpstreamSpoke if speaks_http(up.dialled.inbox.bytes()) => return Asked::InVain,
         Asked::UpstreamSpoke => view.clusters[route.cluster].server_first.set(true),
+        Asked::InVain => return spoke,
         _ => {}
     }
     opaque.up = Some(Box::new(up));
@@ -325,6 +327,11 @@ async fn ask(client: &Client, link: &mut Link, opaque: &mut Opaque) -> Asked {
 }
 
 async fn await_either(client: &Client, link: &mut Link, up: &mut Answering) -> Asked {
+    // A sidecar at the other end that says nothing and goes wants to see requests.
+    let ended = match up.state.endpoint.mtls {
+        Some(_) => || Asked::InVain,
+        None => || Asked::Over,
+    };
     let (down, up) = (link, &mut up.dialled);
     poll_fn(|_| {
         match down.stream.poll_fill(&mut down.inbox) {
@@ -338,12 +345,13 @@ async fn await_either(client: &Client, link: &mut Link, up: &mut Answering) -> A
         match up.stream.poll_fill(&mut up.inbox) {
             Poll::Ready(Ok(1..)) => Poll::Ready(Asked::UpstreamSpoke),
             // As it would have done with the downstream itself.
-            Poll::Ready(Ok(0)) => Poll::Ready(Asked::Over),
+            Poll::Ready(Ok(0)) => Poll::Ready(ended()),
             Poll::Ready(Err(error)) => {
-                if error.kind() == io::ErrorKind::ConnectionReset {
+                let ended = ended();
+                if error.kind() == io::ErrorKind::ConnectionReset && ended == Asked::Over {
                     down.stream.tcp.abort_on_close();
                 }
-                Poll::Ready(Asked::Over)
+                Poll::Ready(ended)
             }
             Poll::Pending if client.worker.is_closing_idle() => Poll::Ready(Asked::Over),
             Poll::Pending => Poll::Pending,

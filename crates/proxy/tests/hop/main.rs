@@ -16,6 +16,7 @@ mod heads;
 mod http2;
 mod misuse;
 mod peers;
+mod pinned;
 mod storms;
 mod transparency;
 mod upgrades;

@@ -10,7 +10,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\n";
 #[test]
 fn f12_case_order_and_repetition_of_lines_stay() {
     for request in [
-        "GET /Path%2f;a=b?Q=1&&x#f HTTP/1.1\r\nX-First: 1\r\nHOST: a:8080\r\nx-b: \r\nX-First: 2\r\n\
+        "GET /Path%2f;a=b?Q=1&&x HTTP/1.1\r\nX-First: 1\r\nHOST: a:8080\r\nx-b: \r\nX-First: 2\r\n\
          Accept: */*\r\ncookie: a=1\r\nCookie: b=2\r\nUSER-agent: x/1 (y; z)\r\n\r\n",
         "OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n",
         "PURGE //a/../b/./%00?? HTTP/1.1\r\nHost: [::1]:80\r\n!#$%&'*+-.^_`|~09aZ: \"odd\"\r\n\r\n",
@@ -18,8 +18,7 @@ fn f12_case_order_and_repetition_of_lines_stay() {
         "GET /empty-host HTTP/1.1\r\nHost:\r\n\r\n",
         "DELETE /x HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
     ] {
-        let request = request.replace("#f", "");
-        assert_eq!(forwarded(&request).replace("Host: \r", "Host:\r"), request);
+        assert_eq!(forwarded(request).replace("Host: \r", "Host:\r"), request);
     }
 }
 

@@ -238,7 +238,7 @@ fn malformed_chunk_amid_a_body_is_refused_and_never_ends_the_request() {
 fn unusual_but_clear_framing_passes() {
     for line in [
         "Transfer-Encoding: Chunked",
-        "transfer-encoding:\tchunked\t",
+        "transfer-encoding:  chunked ",
         "TRANSFER-ENCODING:chunked",
     ] {
         let request = format!("POST / HTTP/1.1\r\nhost: a\r\n{line}\r\n\r\n0\r\n\r\n");
@@ -317,4 +317,17 @@ fn limits_of_a_head_can_be_raised() {
         .collect();
     let request = format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}\r\n");
     assert_eq!(forwarded_with(&request, raise), request);
+}
+
+#[test]
+fn tabs_around_framing_are_refused_because_readers_differ() {
+    let lines = [
+        "transfer-encoding:\tchunked",
+        "transfer-encoding: chunked\t",
+        "content-length:\t5",
+        "content-length: 5 \t",
+    ];
+    check_all(&lines, |line| {
+        format!("POST / HTTP/1.1\r\nhost: a\r\n{line}\r\n\r\n")
+    });
 }

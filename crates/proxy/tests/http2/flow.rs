@@ -1,9 +1,9 @@
 //! Windows: who is slow holds up nobody else, and makes the other end wait instead of the proxy's
 //! memory grow. And what becomes of the other side when one gives up.
 
-use crate::world::{World, always_http2, get, http2, pattern, post, scripted1};
-use testkit::h2::{Frame, code, kind};
-use testkit::{Frames, H2Server, Step, until};
+use crate::world::{World, always_http2, get, http2, pattern, post, scripted1, start};
+use testkit::h2::{Frame, Settings, code, kind};
+use testkit::{Frames, H2Client, H2Server, Sidecar, Step, until};
 
 /// What a client may send on a new stream, or connection, before it is told more.
 const WINDOW: usize = 65_535;
@@ -248,4 +248,58 @@ fn upload_that_is_given_up_costs_its_upstream_connection_nothing() {
     let body = pattern(1_000_000);
     assert!(client.post("/", &body).body == body);
     assert_eq!(world.upstream.connection_count(), 1);
+}
+
+#[test]
+fn narrow_windows_on_either_side_lose_nothing() {
+    let window = |bytes| Settings {
+        window: Some(bytes),
+        ..Settings::default()
+    };
+    let body = pattern(20_000);
+    for (below, above) in [(65_535, 100), (100, 65_535), (1_000, 999), (7, 65_535)] {
+        let upstream = H2Server::start_with(window(above));
+        let proxy = start(&Sidecar::outbound(&[upstream.addr()]));
+        let mut client = H2Client::connect_with(proxy.addr(), window(below));
+        let mut calls: Vec<_> = (0..10).map(|_| client.call(&post("/"), false)).collect();
+        calls.iter_mut().for_each(|call| call.send_all(&body));
+        for call in calls {
+            assert!(call.answer().body == body, "{below} {above}");
+        }
+    }
+}
+
+#[test]
+fn one_connection_carries_thousands_of_requests() {
+    let world = http2();
+    let mut frames = world.frames();
+    let mut memory = 0;
+    for round in 0_u32..40 {
+        let stream = |count: u32| 200 * round + 2 * count + 1;
+        let paths = ["/status/204", "/trailers", "/hold", "/interim", "/bytes/10"];
+        let path = |count: u32| paths[count as usize % 5];
+        let gets: Vec<_> = (0..100)
+            .map(|count| Frame::get(stream(count), path(count)))
+            .collect();
+        frames.send(&gets);
+        let mut left = 80;
+        while left > 0 {
+            let frame = frames.find("an end", Frame::is_end);
+            frames.send(&[Frame::window(0, 1_000)]);
+            assert!(frame.stream >= stream(0), "{frame:?}");
+            left -= 1;
+        }
+        let held = (0..100).filter(|count| count % 5 == 2);
+        let resets: Vec<_> = held
+            .map(|count| Frame::reset(stream(count), code::CANCEL))
+            .collect();
+        frames.send(&resets);
+        if round == 10 {
+            memory = world.proxy.anon_kib();
+        }
+    }
+    until("all are given up", || world.upstream.resets().len() == 800);
+    world.proxy.metric_becomes("leno_requests_active", &[], 0.0);
+    let grown = world.proxy.anon_kib().saturating_sub(memory);
+    assert!(grown < 1024, "{grown} KiB");
 }

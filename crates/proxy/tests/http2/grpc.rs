@@ -156,3 +156,19 @@ fn stream_whose_answer_begins_late_outlives_the_request_timeout() {
     call.finish();
     assert_eq!(call.answer().grpc_status(), Some("4"));
 }
+
+#[test]
+fn deadlines_that_make_no_sense_are_none() {
+    let world = http2();
+    let mut client = world.client();
+    for limit in ["", "5", "m", "123456789S", "-1S", "1.5S", "99999999H"] {
+        let request = Request::grpc("/trailers").with("grpc-timeout", limit);
+        assert_eq!(
+            client.ask(&request, b"x").grpc_status(),
+            Some("0"),
+            "{limit}"
+        );
+    }
+    let request = Request::grpc("/hold").with("grpc-timeout", "0m");
+    assert_eq!(client.ask(&request, b"x").grpc_status(), Some("4"));
+}

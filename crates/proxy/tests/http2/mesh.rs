@@ -1,8 +1,19 @@
 //! HTTP/2 inside mesh TLS, for clients and servers that speak it themselves.
 
-use crate::world::{pattern, start};
+use crate::world::{pattern, post, start};
 use identity::tls::{ALPN_H2, ALPN_PUBLIC_H2, Tickets, server_config};
 use testkit::{H2Client, H2Server, MeshConnector, Sidecar, TestCa};
+
+/// Bodies of many streams, which share records.
+#[track_caller]
+fn many_at_once(client: &mut H2Client) {
+    let body = pattern(100_000);
+    let mut calls: Vec<_> = (0..50).map(|_| client.call(&post("/"), false)).collect();
+    calls.iter_mut().for_each(|call| call.send_all(&body));
+    for call in calls {
+        assert!(call.answer().body == body);
+    }
+}
 
 #[test]
 fn http2_inside_mesh_tls_is_served() {
@@ -15,6 +26,7 @@ fn http2_inside_mesh_tls_is_served() {
         let mut client = H2Client::connect_tls(proxy.addr(), &connector);
         let body = pattern(1 << 20);
         assert!(client.post("/", &body).body == body);
+        many_at_once(&mut client);
         assert_eq!(client.get("/trailers").grpc_status(), Some("0"));
     }
 }
@@ -33,6 +45,7 @@ fn http2_goes_on_inside_mesh_tls() {
     let mut client = H2Client::connect(proxy.addr());
     let body = pattern(1 << 20);
     assert!(client.post("/", &body).body == body);
+    many_at_once(&mut client);
     assert_eq!(
         testkit::RawClient::connect(proxy.addr())
             .post("/", &body)

@@ -1,6 +1,8 @@
 //! Upstreams of HTTP/2 that refuse, reset, say goodbye, end or break the protocol.
 
 use crate::world::{World, get, http2, limits, played, post, start};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use testkit::h2::{Frame, Settings, code, flag, kind, setting};
 use testkit::{Frames, H2Client, H2Server, RawH2Server, Sidecar, until};
 
@@ -40,7 +42,7 @@ fn reset_before_an_answer_is_a_502() {
     assert_eq!(world.upstream.connection_count(), 1);
 }
 
-/// Gives up the answers that it has begun, at once or once the proxy has passed their beginnings on.
+/// Gives up the answers that it has begun, at once or once their beginnings have been passed on.
 fn cut(at_once: bool) -> World<RawH2Server> {
     played(&[], as_is, move |_, frames| {
         while let Ok(frame) = frames.read() {
@@ -124,6 +126,47 @@ fn requests_beyond_a_goodbye_are_sent_again_elsewhere() {
         assert_eq!(world.client().ask(&request, b"").status, 204);
         assert_eq!(world.upstream.connection_count(), 2);
         world.upstream.finished(0);
+    }
+}
+
+#[test]
+fn request_that_is_sent_again_has_its_body() {
+    let refuse = |frames: &mut Frames, stream| {
+        frames.send(&[Frame::reset(stream, code::REFUSED_STREAM)]);
+    };
+    let leave = |frames: &mut Frames, _| {
+        frames.send(&[Frame::go_away(0, code::NO_ERROR)]);
+    };
+    let ways: [fn(&mut Frames, u32); 2] = [refuse, leave];
+    for way in ways {
+        let seen = Arc::new(AtomicBool::new(false));
+        let world = played(&[], as_is, move |_, frames| {
+            while let Ok(frame) = frames.read() {
+                if !frame.is_end() {
+                    continue;
+                }
+                assert_eq!((frame.kind, &*frame.payload), (kind::DATA, &b"body"[..]));
+                match seen.swap(true, Ordering::SeqCst) {
+                    false => way(frames, frame.stream),
+                    true => frames.send(&[Frame::status(frame.stream, 204, true)]),
+                }
+            }
+        });
+        // In one write: the proxy has all of it before it begins.
+        let mut frames = world.frames();
+        frames.send(&[Frame::post(1, "/"), Frame::data(1, *b"body", true)]);
+        assert_eq!(frames.status(1), 204);
+    }
+}
+
+#[test]
+fn endpoint_that_cannot_be_reached_is_passed_over() {
+    let upstream = H2Server::start();
+    let sidecar = Sidecar::outbound(&[testkit::dead_address(), upstream.addr()]);
+    let proxy = start(&sidecar.cluster("protocol: http2"));
+    let mut client = H2Client::connect(proxy.addr());
+    for _ in 0..4 {
+        assert_eq!(client.post("/", "body").text(), "body");
     }
 }
 
@@ -232,6 +275,8 @@ fn answer_before_the_end_of_its_request_passes() {
     let mut frames = world.frames();
     frames.send(&[Frame::post(1, "/"), Frame::data(1, vec![b'x'; 1000], false)]);
     assert_eq!(frames.status(1), 413);
+    // What is left of the body need not be sent.
+    assert_eq!(frames.reset_of(1), code::NO_ERROR);
     frames.send(&[Frame::get(3, "/")]);
     assert_eq!(frames.status(3), 204);
     let mut client = world.http1();

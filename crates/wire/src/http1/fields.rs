@@ -45,6 +45,23 @@ impl Field {
     }
 }
 
+impl Field {
+    /// Whether it says where a message ends.
+    #[inline]
+    pub(super) fn frames(self) -> bool {
+        matches!(self, Self::ContentLength | Self::TransferEncoding)
+    }
+
+    /// What is wrong with such a field whose line is not as it should be.
+    #[cold]
+    pub(super) fn malformed(self) -> Reject {
+        match self {
+            Self::TransferEncoding => Reject::BadEncoding,
+            _ => Reject::BadLength,
+        }
+    }
+}
+
 /// `field` if the token `name` is `lower` in any case. In a token no byte but a letter becomes a
 /// letter by the bit for lower case, and none but itself a hyphen; so all bytes compare at once.
 #[inline]

@@ -160,10 +160,21 @@ pub(super) fn take(
     }
     for (line, header) in lines.iter_mut().zip(headers) {
         if let Some(field) = Field::of(header.name.as_bytes()) {
+            if field.frames() && has_tabs(head, line) {
+                return Err(field.malformed());
+            }
             fields.take(field, header.value, line)?;
         }
     }
     Ok(())
+}
+
+/// Whether there are tabs around the value of a line. They may stand there, but not every reader
+/// takes them for white space, and framing must be the same for all.
+fn has_tabs(head: &[u8], line: &Line) -> bool {
+    let before = &head[line.name.end as usize + 1..line.value.start as usize];
+    let after = head[line.value.end as usize..].iter();
+    before.contains(&b'\t') || after.take_while(|b| **b != b'\r').any(|b| *b == b'\t')
 }
 
 /// The first of `lines` with this name, in any case.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::languages;
+use super::languages::{self, Language};
 use super::pair::{PLAIN, Pair, Shape};
 use super::postgres::Postgres;
 use super::process::{self, Process, port};
@@ -72,6 +72,16 @@ pub(super) fn run_greetings(world: &World, report: &mut Report) -> Result<()> {
         let times: Result<Vec<_>> = (0..GREETINGS).map(|_| greeting(pair.address())).collect();
         judge(times?)
     });
+    for protocol in ["auto", "http1", "http2"] {
+        report.case(&format!("late request, {protocol} behind"), || {
+            let server = Language::Go.server(world, "1")?;
+            let shape = Shape { protocol, ..PLAIN };
+            let pair = Pair::start(world, &server.address, shape)?;
+            let result = late_request(pair.address());
+            pair.check()?;
+            result.map(|()| String::new())
+        });
+    }
     Ok(())
 }
 
@@ -176,6 +186,26 @@ fn greeting(address: &str) -> Result<Duration> {
     let took = begun.elapsed();
     ensure!(got == GREETING, "another greeting came: {got:?}");
     Ok(took)
+}
+
+/// Connections that are made before there is anything to ask, as pools and browsers do: the
+/// sidecars have dialled for a silent client by then, and find that it speaks HTTP after all.
+fn late_request(address: &str) -> Result<()> {
+    let mut conns = Vec::new();
+    for _ in 0..GREETINGS {
+        let conn = TcpStream::connect(address)?;
+        conn.set_read_timeout(Some(LIMIT))?;
+        conns.push(conn);
+    }
+    thread::sleep(2 * GREETING_MAX);
+    for mut conn in conns {
+        let request = b"GET / HTTP/1.1\r\nhost: app\r\nconnection: close\r\n\r\n";
+        conn.write_all(request).context("closed before it spoke")?;
+        let mut answer = String::new();
+        conn.read_to_string(&mut answer)?;
+        ensure!(answer.starts_with("HTTP/1.1 200 "), "answered {answer:?}");
+    }
+    Ok(())
 }
 
 fn judge(mut times: Vec<Duration>) -> Result<String> {

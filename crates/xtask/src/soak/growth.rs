@@ -63,8 +63,8 @@ const MEASURES: &[Measure] = &[
     }),
 ];
 
-/// What grew from turn to turn of all the `loads`, each turn standing for the most it held; none
-/// if there were too few turns.
+/// What grew from turn to turn of all the `loads`, each turn standing for the least that it held:
+/// what a load needs while it runs is not growth. None if there were too few turns.
 pub(super) fn find(samples: &[Sample], loads: usize) -> Option<Vec<String>> {
     let turns: Vec<_> = samples.chunks_exact(loads).collect();
     let warm = &turns[turns.len().div_ceil(WARM_UP_SHARE)..];
@@ -72,8 +72,8 @@ pub(super) fn find(samples: &[Sample], loads: usize) -> Option<Vec<String>> {
         return None;
     }
     let grown = MEASURES.iter().filter_map(|measure| {
-        let most = |turn: &&[Sample]| turn.iter().map(measure.of).max().unwrap_or(0) as f64;
-        let points: Vec<_> = warm.iter().map(most).collect();
+        let least = |turn: &&[Sample]| turn.iter().map(measure.of).min().unwrap_or(0) as f64;
+        let points: Vec<_> = warm.iter().map(least).collect();
         let growth = slope(&points) * (points.len() - 1) as f64;
         let (name, limit) = (measure.name, measure.limit);
         let text = || format!("{growth:.0} {name} more than after the warm-up (allowed: {limit})");
@@ -122,8 +122,8 @@ impl fmt::Display for Sample {
 mod tests {
     use super::*;
 
-    /// Turns of two loads, of which the second holds `most` KiB.
-    fn check(most: &[u64], expected: Option<usize>) {
+    /// Turns of two loads, of which the second holds `least` KiB.
+    fn check(least: &[u64], expected: Option<usize>) {
         let sample = |anonymous_kib| Sample {
             outbound: Held {
                 anonymous_kib,
@@ -131,9 +131,9 @@ mod tests {
             },
             ..Sample::default()
         };
-        let samples = most.iter().flat_map(|kib| [sample(100), sample(*kib)]);
+        let samples = least.iter().flat_map(|kib| [sample(20_000), sample(*kib)]);
         let grown = find(&samples.collect::<Vec<_>>(), 2);
-        assert_eq!(grown.map(|grown| grown.len()), expected, "{most:?}");
+        assert_eq!(grown.map(|grown| grown.len()), expected, "{least:?}");
     }
 
     #[test]
