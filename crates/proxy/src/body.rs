@@ -11,11 +11,14 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use wire::http1::{Body, BodyError, chunk_header};
+use wire::http1::{Body, BodyError, Decoded, chunk_header};
 
 /// Times that a body may fill a buffer before other connections have a turn: a fast sender and a
 /// fast receiver would otherwise have the worker to themselves.
 const TURNS_MAX: u32 = 16;
+
+/// Bytes that are moved in one step, and so may wait for a socket.
+pub(crate) const STEP_MAX: usize = 64 * 1024;
 
 /// Where a body comes from.
 pub(crate) enum Source<'a> {
@@ -70,6 +73,13 @@ impl Patience {
             Duration::ZERO => left,
             limit => limit.min(left),
         });
+    }
+}
+
+impl Patience {
+    /// Whether the time for the whole is over.
+    fn is_over(self, reactor: &Reactor) -> bool {
+        self.until_ms != u64::MAX && reactor.now_ms() >= self.until_ms
     }
 }
 
@@ -155,11 +165,11 @@ impl Sink<'_> {
         }
     }
 
-    /// How much it takes now.
+    /// How much it takes now: what is under way to a socket must not grow to a whole window.
     fn room(&self) -> usize {
         match self {
             Self::Http2(stream) => stream.room(),
-            _ => usize::MAX,
+            _ => STEP_MAX,
         }
     }
 
@@ -264,8 +274,11 @@ pub(crate) async fn pump(mut flow: Flow<'_>) -> Result<()> {
     let mut turns = 0;
     loop {
         while flow.from.has_some() {
+            if patience.is_over(&reactor) {
+                return Err(side.write_failed(io::ErrorKind::TimedOut.into()));
+            }
             patience.start(&reactor);
-            if into.room() > 0 && step(&mut flow)? {
+            if step(&mut flow)? {
                 into.ready_to_end()
                     .await
                     .map_err(|error| side.write_failed(error))?;
@@ -313,7 +326,13 @@ fn step(flow: &mut Flow<'_>) -> Result<bool> {
                 taken
             } else {
                 let in_trailers = body.is_in_trailers();
-                let decoded = body.decode(bytes).map_err(malformed)?;
+                let decoded = match bytes {
+                    // The end of a body needs no room.
+                    [] => only_framing(body, inbox.bytes()),
+                    bytes => body.decode(bytes),
+                };
+                let decoded = decoded.map_err(malformed)?;
+                let bytes = inbox.bytes();
                 if in_trailers {
                     trailers.extend_from_slice(&bytes[..decoded.consumed]);
                 }
@@ -343,6 +362,14 @@ fn step(flow: &mut Flow<'_>) -> Result<bool> {
     }
 }
 
+fn only_framing(body: &mut Body, bytes: &[u8]) -> std::result::Result<Decoded, BodyError> {
+    let consumed = body.decode_framing(bytes)?;
+    Ok(Decoded {
+        consumed,
+        payload: consumed..consumed,
+    })
+}
+
 /// The source has ended without a further byte.
 fn end(flow: &mut Flow<'_>) -> Result<()> {
     let (side, into) = (flow.side, flow.into);
@@ -358,3 +385,6 @@ fn end(flow: &mut Flow<'_>) -> Result<()> {
     };
     ended.map_err(|error| side.write_failed(error))
 }
+
+#[cfg(test)]
+mod simulation;

@@ -36,11 +36,16 @@ pub(crate) async fn serve(
     down.consume(exchange.request.len, 0);
     let patience = Patience {
         idle: view.snapshot.config.limits.tcp_idle_timeout,
-        until_ms: up.dialled.expires_ms,
+        until_ms: up.dialled.expires_ms.min(down.client.expires_ms),
     };
+    let _busy = up.state.occupy();
     let mut came = Incoming::Http1(up.dialled.inbox);
-    let peer = Peer::Http1(&up.dialled.stream);
-    forward::tunnel(down, peer, &mut came, patience, record).await?;
-    record.flag = Flag::None;
-    Ok(())
+    let stream = &up.dialled.stream;
+    let result = forward::tunnel(down, Peer::Http1(stream), &mut came, patience, record).await;
+    match result {
+        Ok(()) => record.flag = Flag::None,
+        // The upstream must not take a part for the whole.
+        Err(_) => stream.tcp.abort_on_close(),
+    }
+    result
 }

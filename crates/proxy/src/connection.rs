@@ -13,8 +13,9 @@ use crate::tcp::detect::Heard;
 use crate::tcp::{self, Opaque, detect};
 use crate::telemetry::metrics::{Protocol, Side, Slot};
 use crate::tls::handshake;
-use crate::worker::{Accepted, Open, Worker};
+use crate::worker::{Accepted, Open, View, Worker};
 use identity::SpiffeId;
+use identity::credentials::Fingerprint;
 use identity::tls::{ALPN_H2, ALPN_HOP, ALPN_PUBLIC_H2, ALPN_TCP};
 use model::Direction;
 use rt::Tcp;
@@ -37,6 +38,8 @@ pub(crate) struct Client {
     pub(crate) id: Option<SpiffeId>,
     /// When one of the certificates of mesh TLS ends, in ms of the reactor's clock.
     pub(crate) expires_ms: u64,
+    /// The authorities that the proof rests on.
+    bundle: Option<Fingerprint>,
     pub(crate) listener: Arc<str>,
     pub(crate) place: usize,
     /// The counters of the last request, and what they belong to.
@@ -142,6 +145,7 @@ impl Client {
             peer,
             id: None,
             expires_ms: u64::MAX,
+            bundle: None,
             listener,
             place,
             slot: RefCell::new(None),
@@ -154,6 +158,15 @@ impl Client {
             pinned: None,
         };
         Ok((client, link))
+    }
+}
+
+impl Client {
+    /// Whether what proved the peer's identity, if anything did, is what is trusted now.
+    pub(crate) fn is_trusted(&self, view: &View) -> bool {
+        let now = view.snapshot.identity.as_ref();
+        let now = now.map(|identity| identity.credentials.bundle_fingerprint());
+        self.bundle.is_none() || self.bundle == now
     }
 }
 
@@ -260,6 +273,7 @@ async fn shake_hands(client: &mut Client, link: &mut http1::Link) -> Spoken {
         Ok(proof) => {
             client.expires_ms = proof.expires_ms(client.worker.reactor.now_ms());
             client.id = Some(proof.id);
+            client.bundle = Some(identity.credentials.bundle_fingerprint());
             match &*proof.alpn {
                 ALPN_HOP => Spoken::Http2(Dialect::Hop),
                 ALPN_H2 | ALPN_PUBLIC_H2 => Spoken::Http2(Dialect::Public),

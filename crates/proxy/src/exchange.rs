@@ -19,6 +19,8 @@ pub(crate) struct Exchange {
     pub(crate) gone: bool,
     /// When the request has to be answered in full, in ms of the reactor's clock.
     pub(crate) until_ms: u64,
+    /// When a certificate of one of its two connections ends, in ms of the reactor's clock.
+    pub(crate) expires_ms: u64,
     /// The request was an extended CONNECT: 200 says what 101 does.
     pub(crate) extended: bool,
     /// Storage for the heads of HTTP/2, lent to the two streams.
@@ -35,6 +37,7 @@ impl Default for Exchange {
             response_extra: Vec::new(),
             gone: false,
             until_ms: u64::MAX,
+            expires_ms: u64::MAX,
             extended: false,
             text: Vec::new(),
             answer_text: Vec::new(),
@@ -48,7 +51,7 @@ impl Exchange {
         self.request_extra.clear();
         self.response_extra.clear();
         self.gone = false;
-        self.until_ms = u64::MAX;
+        (self.until_ms, self.expires_ms) = (u64::MAX, u64::MAX);
         self.extended = false;
         self.request.protocol = None;
         // An answer of our own asks for it even where no head could be read.

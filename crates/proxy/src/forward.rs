@@ -7,7 +7,7 @@ mod upgrade;
 pub(crate) use answer::Incoming;
 pub(crate) use upgrade::tunnel;
 
-use crate::body::{Flow, Patience, Side, Sink, pump};
+use crate::body::{Flow, Patience, STEP_MAX, Side, Sink, pump};
 use crate::connection::{Downstream, Link};
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
@@ -184,26 +184,50 @@ fn send_request(
                 whole: body.is_done(),
             })
         }
-        (Link::Http2(link), Peer::Http1(up)) => {
+        (Link::Http2(link), up) => link.stream.received(|payload, ended, trailers| {
+            // A request without a body has none, whatever comes on its stream: it may have
+            // asked for another protocol in vain.
+            let bodiless = exchange.request.framing == Framing::None;
+            let arrived = match bodiless {
+                true => (&b""[..], true, &b""[..]),
+                false => (payload, ended, trailers),
+            };
+            send_stream(&link.text, arrived, up, exchange)
+        }),
+    }
+}
+
+/// Writes the head of a request that came over HTTP/2, and of its body what has `arrived`, with
+/// whether that is all, and the trailers.
+fn send_stream(
+    text: &[u8],
+    (payload, ended, trailers): (&[u8], bool, &[u8]),
+    up: Peer<'_>,
+    exchange: &mut Exchange,
+) -> Result<Sent> {
+    match up {
+        Peer::Http1(up) => {
             let chunked = exchange.request.framing == Framing::Chunked;
-            if chunked && !exchange.has_request_line(&link.text, "transfer-encoding") {
+            if chunked && !exchange.has_request_line(text, "transfer-encoding") {
                 let line = b"transfer-encoding: chunked\r\n";
                 exchange.request_extra.extend_from_slice(line);
             }
-            link.stream.received(|payload, ended, _| {
-                let payload = if chunked { b"" } else { payload };
-                let written =
-                    exchange.with_request(&link.text, 0, payload, |slices| up.write(slices));
-                written.map_err(failed)?;
-                Ok(Sent {
-                    bytes: payload.len(),
-                    whole: ended && !chunked,
-                })
+            let now = if chunked {
+                0
+            } else {
+                payload.len().min(STEP_MAX)
+            };
+            let (payload, rest) = payload.split_at(now);
+            let written = exchange.with_request(text, 0, payload, |slices| up.write(slices));
+            written.map_err(|error| Error::upstream(Flag::UpstreamClosed, error))?;
+            Ok(Sent {
+                bytes: payload.len(),
+                whole: ended && !chunked && rest.is_empty(),
             })
         }
-        (Link::Http2(link), Peer::Http2(up)) => link.stream.received(|payload, ended, trailers| {
+        Peer::Http2(up) => {
             let none = ended && payload.is_empty() && trailers.is_empty();
-            up.send_request(exchange, &link.text, none)?;
+            up.send_request(exchange, text, none)?;
             let sent = payload.len().min(up.room());
             let whole = ended && sent == payload.len() && trailers.is_empty();
             if !none && sent > 0 {
@@ -213,7 +237,7 @@ fn send_request(
                 bytes: sent,
                 whole: none || (whole && sent > 0),
             })
-        }),
+        }
     }
 }
 

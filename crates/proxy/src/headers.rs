@@ -74,21 +74,19 @@ pub(crate) fn binds_connection(exchange: &Exchange, bytes: &[u8]) -> bool {
     is(b"ntlm") || is(b"negotiate")
 }
 
-/// Prepares the request for another protocol, which goes on if the listener allows it; otherwise
-/// the wish is ignored, as RFC 9110 §7.8 lets a server do.
-pub(crate) fn prepare_upgrade(exchange: &mut Exchange, bytes: &[u8], listener: &Listener) {
+/// Prepares the request for another protocol, which goes on if the listener allows it. Otherwise
+/// the wish is ignored, as RFC 9110 §7.8 lets a server do; `false`: it cannot be, since any
+/// answer would be taken for the tunnel.
+pub(crate) fn prepare_upgrade(exchange: &mut Exchange, bytes: &[u8], listener: &Listener) -> bool {
     let asked = exchange.request.protocol.or_else(|| {
         let line = exchange.request.find(bytes, "upgrade")?;
         exchange.request.upgrade.then_some(line.value)
     });
-    // A body would have to be through before the other protocol begins; a stream is open anyhow.
-    let framing = exchange.request.framing;
-    let is_open = match framing {
-        Framing::None | Framing::Length(0) => true,
-        _ => exchange.request.protocol.is_some() && framing == Framing::Chunked,
-    };
+    // A body would have to be through before the other protocol begins.
+    let is_open = matches!(exchange.request.framing, Framing::None | Framing::Length(0));
     exchange.request.protocol =
         asked.filter(|asked| is_open && listener.upgrades_to(asked.of(bytes)));
+    exchange.request.protocol.is_some() || !exchange.extended
 }
 
 /// Adds to a request for another protocol what HTTP/1 needs.

@@ -70,7 +70,11 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Rc<Listening>) {
                 worker.reactor.sleep(EXHAUSTED_PAUSE).await;
             }
             // The connection failed before it was accepted: somebody else's trouble.
-            Err(_) => {}
+            Err(error) if is_peers(&error) => {}
+            Err(error) => {
+                crate::log::error(format_args!("accepting rests: {error}"));
+                worker.reactor.sleep(EXHAUSTED_PAUSE).await;
+            }
         }
         batch += 1;
         if batch % ACCEPT_BATCH == 0 {
@@ -85,4 +89,21 @@ fn is_exhausted(error: &io::Error) -> bool {
         errno,
         Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
     )
+}
+
+/// Errors of the connection that was to be accepted (accept(2), on Linux).
+fn is_peers(error: &io::Error) -> bool {
+    const OF_CONNECTION: [Errno; 10] = [
+        Errno::CONNABORTED,
+        Errno::PERM,
+        Errno::PROTO,
+        Errno::NETDOWN,
+        Errno::NOPROTOOPT,
+        Errno::HOSTDOWN,
+        Errno::NONET,
+        Errno::HOSTUNREACH,
+        Errno::OPNOTSUPP,
+        Errno::NETUNREACH,
+    ];
+    Errno::from_io_error(error).is_some_and(|errno| OF_CONNECTION.contains(&errno))
 }

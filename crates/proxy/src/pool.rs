@@ -107,6 +107,14 @@ impl Upstream {
         }
     }
 
+    /// When one of the connection's certificates ends, in ms of the reactor's clock.
+    pub(crate) fn expires_ms(&self) -> u64 {
+        match self {
+            Self::Http1(exclusive) => exclusive.expires_ms,
+            Self::Http2(lent) => lent.stream.expires_ms(),
+        }
+    }
+
     /// Whether it has carried a request before.
     pub(crate) fn is_reused(&self) -> bool {
         match self {
@@ -141,7 +149,6 @@ impl Pinned {
         if !leads_there || now_ms >= idle.expires_ms || idle.stream.tcp.has_news() {
             return None;
         }
-        state.active.set(state.active.get() + 1);
         Some(Upstream::Http1(Exclusive::reuse(idle, &state)))
     }
 
@@ -153,16 +160,10 @@ impl Pinned {
 /// A stream in use by one request.
 pub(crate) struct Lent {
     pub(crate) stream: Handle,
-    state: Rc<EndpointState>,
+    _busy: Busy,
 }
 
-impl Drop for Lent {
-    fn drop(&mut self) {
-        self.state.active.set(self.state.active.get() - 1);
-    }
-}
-
-/// Counts an endpoint as in use, for a connection that the pool knows nothing of.
+/// Counts an endpoint as in use while it lives, whatever ends it.
 pub(crate) struct Busy(Rc<EndpointState>);
 
 impl Drop for Busy {
@@ -179,7 +180,7 @@ pub(crate) struct Exclusive {
     open: Open,
     /// When one of its certificates ends, in ms of the reactor's clock.
     expires_ms: u64,
-    state: Rc<EndpointState>,
+    busy: Busy,
 }
 
 impl EndpointState {
@@ -192,6 +193,21 @@ impl EndpointState {
             probed: Cell::new(false),
             shared: Shared::default(),
         })
+    }
+
+    /// The same place under another proof: shared connections are used until the first one that
+    /// was made with the new proof stands.
+    pub(crate) fn succeed(endpoint: &Arc<Endpoint>, old: &Self) -> Rc<Self> {
+        let state = Self::new(endpoint);
+        state.shared.take_over(&old.shared);
+        state
+    }
+
+    /// It is not in the configuration any more: what nobody uses goes now, the rest with its last
+    /// request.
+    pub(crate) fn put_aside(&self) {
+        self.idle.borrow_mut().clear();
+        self.shared.retire();
     }
 
     fn set_healthy(&self, healthy: bool) {
@@ -277,18 +293,14 @@ pub(crate) async fn checkout(
             // Boxed: rare.
             None => Box::pin(shared::await_stream(worker, state, inner)).await?,
         };
-        state.active.set(state.active.get() + 1);
-        return Ok(Upstream::Http2(Lent {
-            stream,
-            state: Rc::clone(state),
-        }));
+        let _busy = state.occupy();
+        return Ok(Upstream::Http2(Lent { stream, _busy }));
     }
     let upstream = match state.take_idle(want, worker.reactor.now_ms()) {
         Some(idle) => Exclusive::reuse(idle, state),
         // Boxed: rare, and a handshake is large.
         None => Exclusive::new(Box::pin(connect(worker, state, inner)).await?, state),
     };
-    state.active.set(state.active.get() + 1);
     Ok(Upstream::Http1(upstream))
 }
 
@@ -305,7 +317,7 @@ impl Exclusive {
             reused: false,
             open,
             expires_ms,
-            state: Rc::clone(state),
+            busy: state.occupy(),
         }
     }
 
@@ -315,23 +327,20 @@ impl Exclusive {
             reused: true,
             open: idle.open,
             expires_ms: idle.expires_ms,
-            state: Rc::clone(state),
+            busy: state.occupy(),
         }
     }
 
     /// The connection stays with its downstream.
     fn pin(self) -> Box<Pinned> {
-        self.state.active.set(self.state.active.get() - 1);
         let idle = Idle {
             stream: self.stream,
             open: self.open,
             since_ms: 0,
             expires_ms: self.expires_ms,
         };
-        Box::new(Pinned {
-            idle,
-            state: self.state,
-        })
+        let state = Rc::clone(&self.busy.0);
+        Box::new(Pinned { idle, state })
     }
 
     /// The request is over; the connection may `stay` for the next one, if there is room.
@@ -340,10 +349,10 @@ impl Exclusive {
             stream,
             open,
             expires_ms,
-            state,
+            busy,
             ..
         } = self;
-        state.active.set(state.active.get() - 1);
+        let state = &busy.0;
         let stay = stay && worker.reactor.now_ms() < expires_ms;
         if stay && !worker.is_draining() && !stream.tcp.has_news() && state.has_room(worker) {
             worker.watch_idle(&stream.tcp);
@@ -400,7 +409,6 @@ async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>, inner: Inner) {
             state.probed.set(false);
             match inner {
                 Inner::Http1 => {
-                    state.active.set(state.active.get() + 1);
                     Exclusive::new(dialled, &state).checkin(&worker, true);
                 }
                 Inner::H2 | Inner::Hop => shared::keep(&worker, &state, dialled, inner),
@@ -412,3 +420,6 @@ async fn probe(worker: Rc<Worker>, state: Weak<EndpointState>, inner: Inner) {
         backoff = (backoff * 2).min(BACKOFF_MAX);
     }
 }
+
+#[cfg(test)]
+mod simulation;

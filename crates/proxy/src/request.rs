@@ -36,10 +36,13 @@ pub(crate) async fn serve_http1(client: &Client, link: &mut http1::Link) -> bool
     if !http1::await_bytes(client, link).await {
         return false;
     }
-    let mut exchange = client.worker.lend_exchange();
-    let mut record = Record::begin(client.worker.reactor.now());
     // One view of the mesh per request, whatever changes meanwhile.
     let view = client.worker.view();
+    if !client.is_trusted(&view) {
+        return false;
+    }
+    let mut exchange = client.worker.lend_exchange();
+    let mut record = Record::begin(client.worker.reactor.now());
     let limits = &view.snapshot.config.limits;
     client.worker.reactor.deadline_after(limits.header_timeout);
     let read = http1::read_request(link, &mut exchange, &view.snapshot.limits).await;
@@ -92,6 +95,11 @@ pub(crate) async fn serve_http2(
     };
     record.flag = error.flag;
     crate::log::debug(format_args!("{}: {error}", client.peer));
+    let listener = view.snapshot.listener(client.place, &client.listener);
+    if listener.is_none() {
+        // It was taken away: the client is to come anew.
+        link.stream.retire();
+    }
     match error.flag {
         Flag::DownstreamClosed => {}
         // The downstream must not take a part for the whole.
@@ -176,6 +184,10 @@ async fn proxy(
     let route = route.ok_or_else(|| Error::new(Flag::NoRoute))?;
     authorize::check(route, client.id.as_ref())?;
     if exchange.request.method == Method::Connect {
+        // What goes through the tunnel is not read: it might be for any route.
+        let id = client.id.as_ref();
+        let mut all = listener.routes.all();
+        all.try_for_each(|route| authorize::check(route, id))?;
         let connected = connect::serve(down, exchange, view, route, record);
         return Box::pin(connected).await.map(|()| false);
     }
@@ -183,9 +195,7 @@ async fn proxy(
         exchange.until_ms = grpc_deadline(exchange, down.bytes(), client.worker.reactor.now_ms());
     }
     filter(down, exchange, &route.filters).await?;
-    prepare(down, exchange, listener);
-    if exchange.extended && exchange.request.protocol.is_none() {
-        // An answer to anything else would be taken for the tunnel.
+    if !prepare(down, exchange, listener) {
         return Err(Error::with_status(Flag::DownstreamProtocol, 501));
     }
     record.note_added(exchange);
@@ -310,12 +320,15 @@ async fn gather_http1(
     }
 }
 
-fn prepare(down: &Downstream<'_>, exchange: &mut Exchange, listener: &Listener) {
+/// Prepares the head for the upstream; `false` if the request asks for a protocol that it cannot
+/// have.
+fn prepare(down: &Downstream<'_>, exchange: &mut Exchange, listener: &Listener) -> bool {
     let worker = &down.client.worker;
     let random = || u128::from(worker.random()) << 64 | u128::from(worker.random());
     let (bytes, peer) = (down.bytes(), down.client.peer.ip());
-    headers::prepare_upgrade(exchange, bytes, listener);
+    let takes = headers::prepare_upgrade(exchange, bytes, listener);
     headers::prepare_request(exchange, bytes, listener, peer, random);
+    takes
 }
 
 /// Sends the request to an endpoint, and to further ones as long as that is safe.
@@ -352,6 +365,7 @@ async fn attempts(
         record.sent_to(state.endpoint.address);
         let (failed, reused) = match pool::checkout(worker, &state, speaks, want).await {
             Ok(upstream) => {
+                exchange.expires_ms = upstream.expires_ms().min(down.client.expires_ms);
                 let up = upstream.peer();
                 let result = forward::exchange(down, up, exchange, plan, record).await;
                 let reused = upstream.is_reused();

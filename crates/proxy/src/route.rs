@@ -104,14 +104,17 @@ fn prefix_fits(prefix: &[u8], path: &[u8]) -> bool {
     rest.is_empty() || rest[0] == b'/' || prefix.ends_with(b"/")
 }
 
-/// Whether a path means only what it says: no empty or dot segments, no encoded letters, digits,
-/// dots or slashes, no backslashes.
+/// Whether a path means only what it says: no empty or dot segments, no parameters of segments
+/// (which some servers cut off), no encoded letters, digits, blanks, dots or slashes, no
+/// backslashes.
 fn is_plain(path: &[u8]) -> bool {
     let segment = |segment: &[u8]| !matches!(segment, b"" | b"." | b"..");
     let inner = path.strip_prefix(b"/").unwrap_or(path);
     let inner = inner.strip_suffix(b"/").unwrap_or(inner);
     let segments = inner.is_empty() || inner.split(|byte| *byte == b'/').all(segment);
-    segments && !path.contains(&b'\\') && !path.windows(3).any(is_encoded_for_nothing)
+    segments
+        && !path.iter().any(|byte| matches!(byte, b'\\' | b';'))
+        && !path.windows(3).any(is_encoded_for_nothing)
 }
 
 /// `%XX` for a byte that needs no encoding, or that would be a separator.
@@ -124,7 +127,9 @@ fn is_encoded_for_nothing(three: &[u8]) -> bool {
         return true;
     };
     let byte = u8::try_from(high * 16 + low).unwrap_or(b'/');
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/' | b'\\' | 0)
+    // A blank at a segment's end is cut off by some.
+    let is_separator = matches!(byte, b'/' | b'\\' | b';' | 0..=b' ');
+    is_separator || byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 fn without_query(path: &[u8]) -> &[u8] {
@@ -209,7 +214,6 @@ mod tests {
             "/a",
             "/a/",
             "/a/b.c/..d",
-            "/a%20b",
             "/a?x=//%61/../",
             "*",
             "/%e4",
@@ -226,6 +230,9 @@ mod tests {
             "/%2e%2e/a",
             "/a%2fb",
         ] {
+            assert!(!is_plain(without_query(path.as_bytes())), "{path}");
+        }
+        for path in ["/a;x", "/.;/a", "/%3Ba", "/a%20", "/a%09b"] {
             assert!(!is_plain(without_query(path.as_bytes())), "{path}");
         }
         for path in ["/a\\b", "/a%5Cb", "/%zz", "/a%00"] {

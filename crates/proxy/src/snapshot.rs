@@ -173,6 +173,17 @@ impl Mtls {
 }
 
 impl Endpoint {
+    /// Whether `other` is the same peer at the same place, whatever proves it.
+    pub(crate) fn succeeds(&self, other: &Self) -> bool {
+        let peers = match (&self.mtls, &other.mtls) {
+            (Some(one), Some(other)) => {
+                one.expected == other.expected && one.shared == other.shared
+            }
+            _ => false,
+        };
+        self.address == other.address && peers
+    }
+
     /// Whether connections to `other` may be used for this one: same place, same proof.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let proof = match (&self.mtls, &other.mtls) {
@@ -229,6 +240,15 @@ impl Snapshot {
             identity,
             limits,
         })
+    }
+
+    /// Whether the same authorities are trusted as in `other`.
+    pub(crate) fn trusts_as(&self, other: &Self) -> bool {
+        let bundle = |snapshot: &Self| {
+            let identity = snapshot.identity.as_ref();
+            identity.map(|identity| identity.credentials.bundle_fingerprint())
+        };
+        bundle(self) == bundle(other)
     }
 
     /// The listener at `place`, unless another took its place since.

@@ -144,6 +144,10 @@ async fn carry(
     let mut relayed = pin!(relay(ends.0, ends.1, patience, tally));
     let ended = poll_fn(|context| match relayed.as_mut().poll(context) {
         Poll::Pending if client.worker.is_ending() => Poll::Ready(None),
+        // Trusted no more; that its endpoint is not, its certificates' end would say too late.
+        Poll::Pending if !client.is_trusted(&client.worker.view()) => {
+            Poll::Ready(Some(Err(Error::new(Flag::Denied))))
+        }
         polled => polled.map(Some),
     });
     ended.await.unwrap_or_else(|| {

@@ -163,7 +163,17 @@ impl View {
                     .find(|state| state.endpoint.is_same(endpoint))
                     .copied()
             });
-            same.map_or_else(|| EndpointState::new(endpoint), Rc::clone)
+            let successor = || {
+                // Who is trusted no more is not asked once more.
+                let old = previous.filter(|old| snapshot.trusts_as(&old.snapshot));
+                old?;
+                let states = known.get(&endpoint.address)?;
+                let old = states.iter().find(|old| endpoint.succeeds(&old.endpoint))?;
+                Some(EndpointState::succeed(endpoint, old))
+            };
+            same.map(Rc::clone)
+                .or_else(successor)
+                .unwrap_or_else(|| EndpointState::new(endpoint))
         };
         let clusters = snapshot.clusters.iter().map(|cluster| ClusterState {
             endpoints: cluster.endpoints.iter().map(state).collect(),
@@ -181,8 +191,24 @@ pub(crate) enum Holding {
     Little,
     /// Over the limit: senders are not asked for more.
     Much,
-    /// Twice the limit, which senders may still fill on their own: streams are given up.
+    /// Twice the limit, which senders may still fill on their own: slow streams are given up.
     TooMuch,
+    /// Four times the limit: any that sends is given up.
+    Full,
+}
+
+impl View {
+    /// What was known of `old` endpoints that are not here is not needed any more, however long the
+    /// last request that began with them lasts.
+    fn put_aside(&self, old: &Self) {
+        let here = |state: &Rc<EndpointState>| {
+            let mut all = self.clusters.iter().flat_map(|cluster| &cluster.endpoints);
+            all.any(|other| Rc::ptr_eq(other, state))
+        };
+        let gone = old.clusters.iter().flat_map(|cluster| &cluster.endpoints);
+        gone.filter(|state| !here(state))
+            .for_each(|state| state.put_aside());
+    }
 }
 
 /// What a handshake proved of the peer.
@@ -218,10 +244,14 @@ fn check(
         false => identity::tls::peer_id(&proven.chain).map_err(|_| HandshakeFailure::NoSpiffeId)?,
     };
     let lifetime = identity::tls::lifetime(&proven.chain, credentials, SystemTime::now());
+    let lifetime = lifetime.map_err(|_| HandshakeFailure::NoSpiffeId)?;
+    if lifetime.is_zero() {
+        return Err(HandshakeFailure::Expired);
+    }
     Ok(Proof {
         id,
         alpn: proven.alpn.clone().unwrap_or_default(),
-        lifetime: lifetime.map_err(|_| HandshakeFailure::NoSpiffeId)?,
+        lifetime,
     })
 }
 
@@ -231,27 +261,7 @@ fn check(
 /// When the kernel gives no epoll instance.
 pub(crate) fn run(plan: Plan) -> io::Result<()> {
     let reactor = Reactor::new()?;
-    let mailbox = plan.mailbox.attach(&reactor)?;
-    let worker = Rc::new(Worker {
-        id: plan.id,
-        reactor: Rc::clone(&reactor),
-        buffers: Rc::default(),
-        recorder: plan.registry.worker(),
-        access_log: plan.access_log,
-        view: RefCell::new(Rc::new(View::build(plan.snapshot, None))),
-        exchanges: RefCell::default(),
-        seats: plan.seats,
-        listening: RefCell::default(),
-        arrivals: Rate::default(),
-        random: Cell::new(crate::random::seed()),
-        desks: RefCell::default(),
-        held_bytes: Cell::new(0),
-        draining: Cell::new(false),
-        closing_idle: Cell::new(false),
-        ending: Cell::new(false),
-        janitor: Cell::new(None),
-        janitor_waits: Cell::new(false),
-    });
+    let (worker, mailbox) = Worker::new(plan, &reactor)?;
     worker
         .janitor
         .set(Some(reactor.spawn(look_after_idle(Rc::clone(&worker)))));
@@ -325,6 +335,31 @@ async fn look_after_idle(worker: Rc<Worker>) {
 }
 
 impl Worker {
+    fn new(plan: Plan, reactor: &Rc<Reactor>) -> io::Result<(Rc<Self>, Mailbox<Message>)> {
+        let mailbox = plan.mailbox.attach(reactor)?;
+        let worker = Self {
+            id: plan.id,
+            reactor: Rc::clone(reactor),
+            buffers: Rc::default(),
+            recorder: plan.registry.worker(),
+            access_log: plan.access_log,
+            view: RefCell::new(Rc::new(View::build(plan.snapshot, None))),
+            exchanges: RefCell::default(),
+            seats: plan.seats,
+            listening: RefCell::default(),
+            arrivals: Rate::default(),
+            random: Cell::new(crate::random::seed()),
+            desks: RefCell::default(),
+            held_bytes: Cell::new(0),
+            draining: Cell::new(false),
+            closing_idle: Cell::new(false),
+            ending: Cell::new(false),
+            janitor: Cell::new(None),
+            janitor_waits: Cell::new(false),
+        };
+        Ok((Rc::new(worker), mailbox))
+    }
+
     /// The mesh as this worker sees it now.
     pub(crate) fn view(&self) -> Rc<View> {
         Rc::clone(&self.view.borrow())
@@ -385,13 +420,19 @@ impl Worker {
         match held {
             held if held <= limit => Holding::Little,
             held if held / 2 <= limit => Holding::Much,
-            _ => Holding::TooMuch,
+            held if held / 4 <= limit => Holding::TooMuch,
+            _ => Holding::Full,
         }
     }
 
     /// Whether slow receivers hold so much that nothing new is to begin.
     pub(crate) fn is_overloaded(&self) -> bool {
         self.held_bytes.get() > self.view.borrow().snapshot.config.limits.buffer_bytes
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes.get()
     }
 
     pub(crate) fn release_bytes(&self, count: usize) {
@@ -481,11 +522,18 @@ impl Worker {
     }
 
     fn apply(&self, snapshot: Arc<Snapshot>) {
-        let next = View::build(snapshot, Some(&self.view()));
+        let old = self.view();
+        let next = View::build(snapshot, Some(&old));
+        next.put_aside(&old);
+        let trusts = next.snapshot.trusts_as(&old.snapshot);
         self.seats[self.id]
             .generation
             .store(next.snapshot.generation, Ordering::Release);
         *self.view.borrow_mut() = Rc::new(next);
+        if !trusts {
+            // Connections whose peers are trusted no more look after themselves.
+            self.reactor.wake_all();
+        }
     }
 
     /// Gives a new connection to the worker with the fewest, perhaps to ourselves.
@@ -534,3 +582,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod simulation;

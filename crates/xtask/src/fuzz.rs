@@ -70,25 +70,32 @@ pub fn run_quick(root: &Path) -> Result<Vec<String>> {
 fn run_all(targets: &[Target], folder: &Path, length: Duration) -> Result<()> {
     let at_once = thread::available_parallelism().map_or(1, NonZero::get);
     let waiting = Mutex::new(targets.iter());
-    let broken = Mutex::new(Vec::new());
     let next = || waiting.lock().expect("nobody panics with it").next();
-    thread::scope(|scope| {
-        for _ in 0..at_once {
-            scope.spawn(|| {
-                while let Some(target) = next() {
-                    match target.run(folder, length) {
-                        Ok(found) => println!("{:16} {found}", target.name),
-                        Err(error) => {
-                            println!("{:16} BROKEN\n{error:#}", target.name);
-                            let mut broken = broken.lock().expect("nobody panics with it");
-                            broken.push(target.name.clone());
-                        }
-                    }
-                }
-            });
+    let run_some = || {
+        let mut broken = Vec::new();
+        while let Some(target) = next() {
+            if !report(target, &target.run(folder, length)) {
+                broken.push(target.name.as_str());
+            }
         }
+        broken
+    };
+    let broken: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(run_some)).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended
+            .flat_map(|broken| broken.expect("a target's end is no panic"))
+            .collect()
     });
-    let broken = broken.into_inner().expect("nobody panics with it");
     ensure!(broken.is_empty(), "broken: {}", broken.join(", "));
     Ok(())
+}
+
+/// Says how a target ended; whether it holds.
+fn report(target: &Target, result: &Result<String>) -> bool {
+    match result {
+        Ok(found) => println!("{:16} {found}", target.name),
+        Err(error) => println!("{:16} BROKEN\n{error:#}", target.name),
+    }
+    result.is_ok()
 }

@@ -39,9 +39,11 @@ pub struct Args {
     only: Vec<String>,
 }
 
-/// Growth is a slope through what each turn of all loads held at least; this many turns, the first
-/// of them to warm up, are the fewest that have one.
+/// Growth is a slope from the rest after one turn of all loads to the next; this many turns, the
+/// first of them to warm up, are the fewest that have one.
 const TURNS_MIN: u64 = 4;
+/// About what a rest takes: unused connections have to grow old.
+const REST_SECONDS: u64 = 5;
 /// A longer round shows nothing that several do not.
 const ROUND_SECONDS_MAX: u64 = 10;
 
@@ -62,40 +64,78 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
         let names: Vec<_> = LOADS.iter().map(|load| load.name).collect();
         bail!("no such load; there are {}", names.join(", "));
     }
-    let of_each = args.seconds / (loads.len() as u64 * TURNS_MIN);
-    let round = args.round.unwrap_or(of_each).clamp(1, ROUND_SECONDS_MAX);
+    let of_turn = (args.seconds / TURNS_MIN).saturating_sub(REST_SECONDS);
+    let of_each = of_turn / loads.len() as u64;
+    let length = args.round.unwrap_or(of_each).clamp(1, ROUND_SECONDS_MAX);
     let pair = Pair::start(root, &args.profile)?;
-    let quiet = pair.sample()?;
-    let begun = Instant::now();
-    let (mut samples, mut faults) = (Vec::new(), Vec::new());
-    println!(
-        "      s  load        requests  while           outbound, inbound: {}",
-        Sample::HEAD
-    );
-    while begun.elapsed() < Duration::from_secs(args.seconds) {
-        let load = loads[samples.len() % loads.len()];
-        let disturbance = DISTURBANCES[samples.len() % DISTURBANCES.len()];
-        let answers = run_load(&pair, load, Duration::from_secs(round), disturbance)?;
-        let sample = pair.sample()?;
-        let (seconds, name, total) = (begun.elapsed().as_secs(), load.name, answers.total);
-        println!("{seconds:7}  {name:10} {total:9}  {disturbance:14}  {sample}");
-        if let Some(fault) = answers.fault() {
-            println!("         {fault}");
-            faults.push(format!("{name} after {seconds} s: {fault}"));
+    let mut soak = Soak {
+        quiet: pair.sample()?,
+        pair,
+        length: Duration::from_secs(length),
+        begun: Instant::now(),
+        rounds: 0,
+        faults: Vec::new(),
+    };
+    let columns = Sample::HEAD;
+    println!("      s  load        requests  while           outbound, inbound: {columns}");
+    let mut rests = Vec::new();
+    while soak.begun.elapsed() < Duration::from_secs(args.seconds) {
+        for load in &loads {
+            soak.round(load)?;
         }
-        samples.push(sample);
+        rests.push(soak.rest()?);
     }
-    faults.extend(pair.rest(&quiet)?);
-    faults.extend(pair.complaints()?);
-    match growth::find(&samples, loads.len()) {
-        Some(grown) => faults.extend(grown),
+    soak.faults.extend(soak.pair.complaints()?);
+    match growth::find(&rests) {
+        Some(grown) => soak.faults.extend(grown),
         None => println!("too short to tell growth: needs {TURNS_MIN} turns of all loads"),
     }
+    let faults = soak.faults;
     if faults.is_empty() {
         println!("nothing lost, nothing grown");
         return Ok(());
     }
     bail!("{} faults:\n  {}", faults.len(), faults.join("\n  "))
+}
+
+/// A run, so far.
+struct Soak {
+    pair: Pair,
+    /// Before the first request.
+    quiet: Sample,
+    /// Of one round.
+    length: Duration,
+    begun: Instant,
+    rounds: usize,
+    faults: Vec<String>,
+}
+
+impl Soak {
+    fn round(&mut self, load: &Load) -> Result<()> {
+        let disturbance = DISTURBANCES[self.rounds % DISTURBANCES.len()];
+        self.rounds += 1;
+        let answers = run_load(&self.pair, load, self.length, disturbance)?;
+        let (sample, seconds) = (self.pair.sample()?, self.begun.elapsed().as_secs());
+        let (name, total) = (load.name, answers.total);
+        println!("{seconds:7}  {name:10} {total:9}  {disturbance:14}  {sample}");
+        if let Some(fault) = answers.fault() {
+            println!("         {fault}");
+            self.faults
+                .push(format!("{name} after {seconds} s: {fault}"));
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> Result<Sample> {
+        let (left, sample) = self.pair.rest(&self.quiet)?;
+        let seconds = self.begun.elapsed().as_secs();
+        println!("{seconds:7}  {:36}  {sample}", "at rest");
+        let left = left
+            .iter()
+            .map(|fault| format!("after {seconds} s: {fault}"));
+        self.faults.extend(left);
+        Ok(sample)
+    }
 }
 
 /// All parts of a load at the same time, and the disturbance meanwhile.

@@ -2,7 +2,7 @@
 //! `forward` and `upgrade`; the body is `body`'s.
 
 use super::{Outcome, Peer, Plan};
-use crate::body::{Flow, Patience, Side, Sink, Source, pump};
+use crate::body::{Flow, Patience, STEP_MAX, Side, Sink, Source, pump};
 use crate::buffer::Inbox;
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
@@ -222,7 +222,10 @@ impl<'a> Answer<'a> {
                 let sent = up.received(|bytes, ended, _| {
                     let (tail, done) = match form {
                         Form::Chunks => (&b""[..], false),
-                        _ => (bytes, ended),
+                        _ => {
+                            let now = bytes.len().min(STEP_MAX);
+                            (&bytes[..now], ended && now == bytes.len())
+                        }
                     };
                     let written =
                         exchange.with_response(text, 0, tail, |slices| down.write(slices));

@@ -31,7 +31,7 @@ pub(super) async fn upgrade(
     let worker = Rc::clone(&down.client.worker);
     let patience = Patience {
         idle: plan.snapshot.config.limits.tcp_idle_timeout,
-        until_ms: u64::MAX,
+        until_ms: exchange.expires_ms,
     };
     let bytes = down.bytes();
     match up {

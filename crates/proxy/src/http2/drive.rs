@@ -23,6 +23,10 @@ const RETIRE_BEFORE: Duration = Duration::from_secs(60);
 const LAST_CALL: Duration = Duration::from_secs(1);
 /// How long without streams a connection keeps its storage for the next ones.
 const REST_AFTER: Duration = Duration::from_secs(2);
+/// Heads of one stream that may wait to be taken: interim ones come one at a time.
+const HEADS_MAX: usize = 4;
+/// How long the peer's end is waited for, so that our last frames are not lost to a reset.
+const LINGER: Duration = Duration::from_secs(1);
 /// What our pings carry.
 const PING: [u8; 8] = *b"leno-png";
 
@@ -65,23 +69,47 @@ impl Mux {
             last_call: LastCall::None,
         };
         self.driver.set(self.worker.reactor.current());
+        // Whatever ends the driver, those who wait for it learn of it.
+        let end = End(&self);
         let ended = poll_fn(|_| self.poll_drive(&mut drive)).await;
-        self.set_life(Life::Ended);
-        let kind = match ended.map_err(|error| error.kind()) {
-            Err(io::ErrorKind::InvalidData) => io::ErrorKind::InvalidData,
-            // Whatever took the connection away, also its time, is not what the stream's own time
-            // would be taken for.
+        // A connection that was lost is just that, whatever the clock had to do with it.
+        let kind = match ended.as_ref().err().map(io::Error::kind) {
+            Some(io::ErrorKind::InvalidData) => io::ErrorKind::InvalidData,
             _ => io::ErrorKind::ConnectionReset,
         };
         self.core().lose_all(kind, &self.worker);
-        self.tell_watchers();
+        drop(end);
         // What says why, if the peer still listens.
         let _ = self.flush();
         self.stream.finish();
+        if drive.client.is_some() {
+            self.linger(&mut drive).await;
+        }
+    }
+
+    /// Reads until the peer has ended its side as well: closing over unread bytes would be a reset.
+    async fn linger(&self, drive: &mut Drive) {
+        self.worker.reactor.deadline_after(LINGER);
+        let mut left = CHOKED_BYTES;
+        while left > 0 {
+            let waiting = drive.inbox.bytes().len();
+            drive.inbox.consume(waiting);
+            left = left.saturating_sub(waiting);
+            let filled = poll_fn(|_| {
+                // What is still to be sent goes on its way meanwhile.
+                let _ = self.stream.poll_flush()?;
+                self.stream.poll_fill(&mut drive.inbox)
+            });
+            if !matches!(filled.await, Ok(1..)) {
+                return;
+            }
+        }
     }
 
     /// Ready when the connection has ended.
     fn poll_drive(self: &Rc<Self>, drive: &mut Drive) -> Poll<io::Result<()>> {
+        // The deadline is a clock here, not a limit of what is read or written.
+        self.worker.reactor.clear_deadline();
         for fill in 0.. {
             self.take_in(drive)?;
             self.flush()?;
@@ -92,11 +120,12 @@ impl Mux {
             if self.core().wire.output_len() > CHOKED_BYTES {
                 break;
             }
-            // The deadline is a clock here, not a limit of the read.
-            self.worker.reactor.clear_deadline();
             match self.stream.poll_fill(&mut drive.inbox)? {
                 Poll::Ready(0) => return Poll::Ready(Ok(())),
-                Poll::Ready(_) => drive.read_ms = self.worker.reactor.now_ms(),
+                Poll::Ready(_) => {
+                    // Whatever it says, it lives.
+                    (drive.read_ms, drive.pinged_ms) = (self.worker.reactor.now_ms(), None);
+                }
                 Poll::Pending => break,
             }
         }
@@ -115,8 +144,7 @@ impl Mux {
                 Ok(received) if received.consumed == 0 => break None,
                 Ok(received) => {
                     at += received.consumed;
-                    if let Event::Pong { .. } = received.event {
-                        drive.pinged_ms = None;
+                    if let Event::Pong { payload: PING } = received.event {
                         drive.last_call = drive.last_call.answered();
                     }
                     self.on_event(&mut core, received.event, drive.client.as_ref());
@@ -217,7 +245,9 @@ impl Mux {
         let Some(client) = client else {
             return core.wire.reset(stream, Code::ProtocolError);
         };
-        if self.worker.is_overloaded() {
+        let hoards = self.worker.is_overloaded() && core.is_hoarding();
+        // What was begun before the peer knows that it is trusted no more may come again elsewhere.
+        if hoards || !client.is_trusted(&self.worker.view()) {
             core.wire.reset(stream, Code::RefusedStream);
             return core.wire.release(stream);
         }
@@ -228,6 +258,7 @@ impl Mux {
         }
         core.begin(stream, rt::TaskId::NONE);
         core.slot(stream).ended = end == Ok(true);
+        core.hold_head(stream, text.len(), &self.worker);
         self.carried.set(self.carried.get() + 1);
         let arrival = Arrival {
             client: Rc::clone(client),
@@ -242,11 +273,16 @@ impl Mux {
     fn deliver_head(&self, core: &mut Core, stream: Key, end: bool) {
         let mut storage = core.spare.pop().unwrap_or_default();
         core.wire.take_response(&mut storage.0, &mut storage.1);
-        if let Some(slot) = core.live(stream) {
-            slot.heads.push_back(storage);
-            slot.ended |= end;
-            self.worker.reactor.wake(slot.task);
+        let Some(slot) = core.live(stream) else {
+            return;
+        };
+        if slot.heads.len() == HEADS_MAX {
+            core.wire.reset(stream, Code::EnhanceYourCalm);
+            return self.lose(core, stream, io::ErrorKind::InvalidData);
         }
+        slot.heads.push_back(storage);
+        slot.ended |= end;
+        self.worker.reactor.wake(slot.task);
     }
 
     fn lose(&self, core: &mut Core, stream: Key, kind: io::ErrorKind) {
@@ -260,6 +296,7 @@ impl Mux {
     fn unblock(&self, core: &mut Core) {
         for key in std::mem::take(&mut core.blocked) {
             if let Some(slot) = core.live(key) {
+                slot.is_blocked = false;
                 self.worker.reactor.wake(slot.task);
             }
         }
@@ -282,6 +319,11 @@ impl Mux {
         }
     }
 
+    /// Whether the kernel has everything that streams left.
+    fn has_written(&self) -> bool {
+        self.core().wire.output_len() == 0 && self.stream.has_sent()
+    }
+
     /// Does what is due, and sets the time for the next look.
     fn look_at_the_clock(&self, drive: &mut Drive) -> Poll<io::Result<()>> {
         let reactor = &self.worker.reactor;
@@ -300,8 +342,20 @@ impl Mux {
             None => limits.pool_idle_timeout,
         };
         let idle_due = due(drive.idle_ms, idle);
-        let asked_to_go = drive.client.is_some() && self.worker.is_draining();
-        if self.life() == Life::Open && (asked_to_go || now >= idle_due.min(drive.retire_ms)) {
+        let has_to_go =
+            |client: &Rc<Client>| self.worker.is_draining() || !client.is_trusted(&view);
+        let asked_to_go = drive.client.as_ref().is_some_and(has_to_go);
+        let retire_due = match drive.client {
+            Some(_) => drive.retire_ms,
+            None => {
+                // The next request makes another one, and uses this one until that stands.
+                if now >= drive.retire_ms {
+                    self.grow_old();
+                }
+                drive.retire_ms.midpoint(self.expires_ms)
+            }
+        };
+        if self.life() == Life::Open && (asked_to_go || now >= idle_due.min(retire_due)) {
             self.retire();
         }
         if self.life() == Life::Retiring && self.say_goodbye(drive, streams, now) {
@@ -324,7 +378,8 @@ impl Mux {
             None => due(drive.read_ms, limits.keepalive_interval),
         };
         let next = match (self.life(), drive.last_call) {
-            (Life::Open, _) => idle_due.min(drive.retire_ms),
+            (Life::Open, _) if now < drive.retire_ms => idle_due.min(drive.retire_ms),
+            (Life::Open, _) => idle_due.min(retire_due),
             (_, LastCall::Until(until)) => until,
             _ => u64::MAX,
         };
@@ -342,7 +397,7 @@ impl Mux {
     /// Whether a retiring connection may end now.
     fn say_goodbye(&self, drive: &mut Drive, streams: usize, now: u64) -> bool {
         if drive.client.is_none() {
-            return streams == 0;
+            return streams == 0 && self.has_written();
         }
         match drive.last_call {
             LastCall::None => {
@@ -352,7 +407,7 @@ impl Mux {
             }
             LastCall::Until(until) if now >= until => drive.last_call = LastCall::Done,
             LastCall::Until(_) => {}
-            LastCall::Done => return streams == 0,
+            LastCall::Done => return streams == 0 && self.has_written(),
         }
         if drive.last_call == LastCall::Done {
             // From here on the peer knows which streams we have taken.
@@ -369,6 +424,21 @@ impl LastCall {
             Self::Until(_) => Self::Until(0),
             other => other,
         }
+    }
+}
+
+/// Tells everybody that a connection has ended, even if its driver panicked.
+struct End<'a>(&'a Mux);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.set_life(Life::Ended);
+        // A panic in the middle of something leaves the state lent: its streams wait no longer
+        // than their limits.
+        if let Ok(mut core) = self.0.try_core() {
+            core.lose_all(io::ErrorKind::ConnectionReset, &self.0.worker);
+        }
+        self.0.tell_watchers();
     }
 }
 

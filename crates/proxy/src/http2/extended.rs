@@ -3,7 +3,7 @@
 
 use super::Link;
 use crate::exchange::Exchange;
-use wire::http1::{Limits, Method, Origin, Parsed};
+use wire::http1::{Limits, Line, Method, Origin, Parsed};
 
 /// Rewrites an extended CONNECT; `random` makes the key that a WebSocket handshake needs. Other
 /// requests stay as they are. `false`: the rewritten request cannot be.
@@ -28,7 +28,9 @@ pub(super) fn rewrite(
         text.extend_from_slice(&key([random(), random()]));
         text.extend_from_slice(b"\r\n");
     }
-    for line in head.lines.iter().filter(|line| !line.dropped) {
+    let is_ours = |name: &[u8]| name.eq_ignore_ascii_case(b"sec-websocket-key");
+    let kept = |line: &&Line| !line.dropped && !is_ours(line.name.of(bytes));
+    for line in head.lines.iter().filter(kept) {
         text.extend_from_slice(line.name.of(bytes));
         text.extend_from_slice(b": ");
         text.extend_from_slice(line.value.of(bytes));

@@ -65,6 +65,11 @@ impl Handle {
         &self.mux.worker.reactor
     }
 
+    /// When a certificate of the connection ends, in ms of the reactor's clock.
+    pub(crate) fn expires_ms(&self) -> u64 {
+        self.mux.expires_ms
+    }
+
     /// Whether the connection has carried another request before this one.
     pub(crate) fn is_reused(&self) -> bool {
         self.mux.carried.get() > 1
@@ -143,9 +148,10 @@ impl Handle {
     pub(crate) fn room(&self) -> usize {
         let mut core = self.mux.core();
         let lost = core.slot(self.key).lost.is_some();
-        match core.wire.output_len() < OUTPUT_MAX && !lost {
-            true => core.wire.sendable(self.key),
-            false => 0,
+        let output = OUTPUT_MAX.saturating_sub(core.wire.output_len());
+        match lost {
+            true => 0,
+            false => core.wire.sendable(self.key).min(output),
         }
     }
 
@@ -158,7 +164,7 @@ impl Handle {
         if core.wire.output_len() < OUTPUT_MAX && core.wire.sendable(self.key) > 0 {
             return Poll::Ready(Ok(()));
         }
-        if !core.blocked.contains(&self.key) {
+        if !std::mem::replace(&mut core.slot(self.key).is_blocked, true) {
             core.blocked.push_back(self.key);
         }
         drop(core);
@@ -253,6 +259,11 @@ impl Handle {
     /// Whether the peer gave the stream up, or the connection broke.
     pub(crate) fn is_lost(&self) -> bool {
         self.mux.core().slot(self.key).lost.is_some()
+    }
+
+    /// Lets no further stream begin on its connection.
+    pub(crate) fn retire(&self) {
+        self.mux.retire();
     }
 
     /// Gives the stream up.

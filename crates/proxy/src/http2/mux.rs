@@ -5,7 +5,7 @@ use crate::stream::Stream;
 use crate::worker::{Holding, Worker};
 use rt::TaskId;
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 use wire::h2::{Code, Config, Connection, Dialect, Key};
@@ -19,6 +19,14 @@ const UNSENT_MAX: u32 = 64 * 1024;
 /// A stream's storage keeps room of this size for the next stream; more is given back.
 const KEPT_BYTES: usize = 4 * 1024;
 
+/// What a peer may send ahead on a stream at first, and to a reader that keeps up: 100 MB/s at a
+/// round trip of 10 ms.
+pub(super) const WINDOW: u32 = 64 * 1024;
+const WINDOW_MAX: u32 = 1024 * 1024;
+/// What a connection may hold for its readers in any case, however much the others do.
+const SHARE_BYTES: usize = 16 * 1024;
+/// How long a reader may leave bytes lying before it counts as one that is slow.
+const STALE_MS: u64 = 1000;
 /// Storage of heads that a connection keeps for the next ones.
 pub(super) const SPARE_HEADS: usize = 16;
 
@@ -43,9 +51,11 @@ pub(crate) struct Mux {
     /// Requests that it has begun to carry.
     pub(super) carried: Cell<u64>,
     /// Who wants to know when a stream ends or settings arrive: requests without a stream yet.
-    queue: RefCell<VecDeque<TaskId>>,
+    queue: RefCell<BTreeSet<TaskId>>,
     /// When the peer's or our own certificate ends, in ms of the reactor's clock.
-    pub(super) expires_ms: u64,
+    pub(crate) expires_ms: u64,
+    /// Another connection is to take its place: it is used until that one stands.
+    aging: Cell<bool>,
 }
 
 /// The codec with what belongs to its streams.
@@ -69,11 +79,20 @@ pub(super) struct Slot {
     taken: usize,
     /// Bytes of the body for which the window was opened before they were taken.
     widened: usize,
+    /// How far the peer may send ahead, and what was taken since that last changed.
+    window: u32,
+    since: usize,
+    /// Since when there has been something to take.
+    unread_ms: u64,
     pub(super) ended: bool,
     pub(super) trailers: Vec<u8>,
     /// Response heads; nearly always one.
     pub(super) heads: VecDeque<(Vec<u8>, ResponseHead)>,
     pub(super) lost: Option<io::ErrorKind>,
+    /// Waits for room; its place in the queue of those.
+    pub(super) is_blocked: bool,
+    /// Bytes of its request's head, which count as held.
+    head_bytes: usize,
     /// Somebody holds it.
     live: bool,
 }
@@ -85,16 +104,34 @@ impl Slot {
             body: Vec::new(),
             taken: 0,
             widened: 0,
+            window: WINDOW,
+            since: 0,
+            unread_ms: 0,
             ended: false,
             trailers: Vec::new(),
             heads: VecDeque::new(),
             lost: None,
+            is_blocked: false,
+            head_bytes: 0,
             live: false,
         }
     }
 
     pub(super) fn body(&self) -> &[u8] {
         &self.body[self.taken..]
+    }
+
+    /// A reader that has taken a whole window and left nothing may be sent twice as much ahead; by
+    /// how much more that is.
+    fn enlarge(&mut self, taken: usize) -> Option<u32> {
+        self.since += taken;
+        let keeps_up = self.since >= self.window as usize && self.body.is_empty();
+        if !keeps_up || self.window >= WINDOW_MAX {
+            return None;
+        }
+        let by = self.window;
+        (self.window, self.since) = (2 * by, 0);
+        Some(by)
     }
 
     /// What was taken makes room first: the storage would otherwise grow to the whole body of a
@@ -123,6 +160,12 @@ impl Core {
         (slot.task, slot.live) = (task, true);
     }
 
+    /// A request's head is held as long as its stream.
+    pub(super) fn hold_head(&mut self, key: Key, bytes: usize, worker: &Worker) {
+        self.slot(key).head_bytes = bytes;
+        worker.hold_bytes(bytes);
+    }
+
     /// The slot of a stream that somebody still holds.
     pub(super) fn live(&mut self, key: Key) -> Option<&mut Slot> {
         self.slots.get_mut(key.index()).filter(|slot| slot.live)
@@ -132,7 +175,12 @@ impl Core {
     /// while `worker` holds little. `false`: it holds too much, and the stream has to go.
     pub(super) fn keep(&mut self, key: Key, bytes: &[u8], worker: &Worker) -> bool {
         match self.live(key) {
-            Some(slot) => slot.keep(bytes),
+            Some(slot) => {
+                if slot.body().is_empty() {
+                    slot.unread_ms = worker.reactor.now_ms();
+                }
+                slot.keep(bytes);
+            }
             None => {
                 // Nobody is there to have it.
                 self.wire.consumed_connection(bytes.len());
@@ -143,9 +191,20 @@ impl Core {
         let holding = worker.hold_bytes(bytes.len());
         match holding {
             Holding::Little => self.wire.consumed_connection(bytes.len()),
-            Holding::Much | Holding::TooMuch => self.owed += bytes.len(),
+            _ => self.owed += bytes.len(),
         }
-        holding != Holding::TooMuch
+        let late = self.slot(key).unread_ms + STALE_MS < worker.reactor.now_ms();
+        match holding {
+            Holding::Little | Holding::Much => true,
+            // Those that made it so much are the ones to go.
+            Holding::TooMuch => !late,
+            Holding::Full => false,
+        }
+    }
+
+    /// Whether this connection holds more than its share while there is too little for all.
+    pub(super) fn is_hoarding(&self) -> bool {
+        self.buffered > SHARE_BYTES
     }
 
     /// Opens the stream's window for as much as was received, though nothing was taken: the
@@ -168,8 +227,13 @@ impl Core {
         }
         let early = slot.widened.min(count);
         slot.widened -= early;
-        if !slot.ended {
+        let goes_on = !slot.ended;
+        let enlarged = slot.enlarge(count);
+        if goes_on {
             self.wire.consumed(key, count - early);
+            if let Some(by) = enlarged {
+                self.wire.enlarge(key, by);
+            }
         }
         self.give_back(count, worker);
     }
@@ -188,12 +252,15 @@ impl Core {
     fn release(&mut self, key: Key, worker: &Worker) {
         let slot = self.slot(key);
         let left = slot.body().len();
+        worker.release_bytes(std::mem::take(&mut slot.head_bytes));
+        slot.is_blocked = false;
         slot.body.clear();
         slot.body.shrink_to(KEPT_BYTES);
         slot.trailers.clear();
         slot.trailers.shrink_to(KEPT_BYTES);
         slot.heads.clear();
         (slot.taken, slot.widened, slot.ended, slot.lost) = (0, 0, false, None);
+        (slot.window, slot.since) = (WINDOW, 0);
         (slot.task, slot.live) = (TaskId::NONE, false);
         self.give_back(left, worker);
         self.wire.release(key);
@@ -204,7 +271,10 @@ impl Core {
         if self.wire.output_len() == 0 {
             *self.wire.output() = Vec::new();
         }
-        self.spare = Vec::new();
+        (self.spare, self.blocked) = (Vec::new(), VecDeque::new());
+        if !self.slots.iter().any(|slot| slot.live) {
+            self.slots = Vec::new();
+        }
     }
 
     /// Tells every stream that it is lost, and wakes who waits.
@@ -242,11 +312,16 @@ impl Mux {
             carried: Cell::new(0),
             queue: RefCell::default(),
             expires_ms,
+            aging: Cell::new(false),
         })
     }
 
     pub(super) fn core(&self) -> RefMut<'_, Core> {
         self.core.borrow_mut()
+    }
+
+    pub(super) fn try_core(&self) -> Result<RefMut<'_, Core>, std::cell::BorrowMutError> {
+        self.core.try_borrow_mut()
     }
 
     pub(crate) fn life(&self) -> Life {
@@ -281,6 +356,16 @@ impl Mux {
         self.core().wire.peer_worker()
     }
 
+    /// Asks for a successor.
+    pub(crate) fn grow_old(&self) {
+        self.aging.set(true);
+    }
+
+    /// Whether another connection is to take its place.
+    pub(crate) fn is_aging(&self) -> bool {
+        self.aging.get()
+    }
+
     /// Lets no further stream begin; the connection ends with its last one.
     pub(crate) fn retire(&self) {
         if self.life() == Life::Open {
@@ -304,7 +389,7 @@ impl Mux {
     pub(crate) fn watch(&self) {
         self.queue
             .borrow_mut()
-            .push_back(self.worker.reactor.current());
+            .insert(self.worker.reactor.current());
     }
 
     /// Wakes those that [`Mux::watch`].

@@ -1,6 +1,7 @@
 //! Serving accepted HTTP/2 connections: each request runs in a task of its own, lent from those
 //! that have served one before. Called by `connection`; the requests go to `request`.
 
+use super::mux::WINDOW;
 use super::{Handle, Link, Mux, extended};
 use crate::buffer::Inbox;
 use crate::connection::Client;
@@ -17,10 +18,6 @@ use wire::h2::{Config, Dialect, Limits, Role};
 
 /// Tasks that wait for the next request; each keeps a few KiB.
 const RUNNERS_KEPT: usize = 64;
-
-/// What one stream may send ahead: 100 MB/s at a round trip of 10 ms. Memory is bounded by
-/// `bufferBytes`, not by this.
-const STREAM_WINDOW: u32 = 1024 * 1024;
 
 const BAD_REQUEST: u16 = 400;
 const HEAD_TOO_LARGE: u16 = 431;
@@ -60,7 +57,7 @@ pub(crate) fn config(worker: &Worker, role: Role, dialect: Dialect) -> Config {
             streams: u32::try_from(limits.streams).unwrap_or(u32::MAX),
             head_bytes: limits.head_bytes,
             headers: limits.headers,
-            stream_window: STREAM_WINDOW,
+            stream_window: WINDOW,
             ..Limits::default()
         },
         worker: (dialect == Dialect::Hop).then(|| worker.place()),
@@ -109,6 +106,11 @@ async fn serve(arrival: Arrival) {
         too_large,
     } = arrival;
     stream.own();
+    if stream.is_lost() {
+        // Given up before its turn came.
+        exchange.text = text;
+        return client.worker.give_back_exchange(exchange);
+    }
     let mut link = Link { stream, text };
     let view = client.worker.view();
     let random = || client.worker.random();

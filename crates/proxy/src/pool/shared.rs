@@ -7,6 +7,7 @@ use crate::http2::{Handle, Life, Mux, serve};
 use crate::worker::Worker;
 use rt::TaskId;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -26,7 +27,7 @@ pub(super) struct Shared {
     failed: Cell<Option<Flag>>,
     /// Dials for the sake of the peer's further workers.
     spreads: Cell<u16>,
-    waiting: RefCell<Vec<TaskId>>,
+    waiting: RefCell<BTreeSet<TaskId>>,
 }
 
 impl Shared {
@@ -38,9 +39,27 @@ impl Shared {
             .for_each(|mux| mux.retire());
     }
 
+    /// Connections under an old proof, until there are others.
+    pub(super) fn take_over(&self, old: &Self) {
+        let connections = std::mem::take(&mut *old.connections.borrow_mut());
+        connections.iter().for_each(|mux| mux.grow_old());
+        *self.connections.borrow_mut() = connections;
+    }
+
     fn prune(&self) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|mux| mux.life() == Life::Open);
+        if connections.is_empty() {
+            // The peer that comes next may have other workers.
+            self.spreads.set(0);
+        }
+    }
+
+    /// Another connection stands: those that are to be replaced take no further streams.
+    fn let_old_ones_go(&self) {
+        let connections = self.connections.borrow();
+        let old = connections.iter().filter(|mux| mux.is_aging());
+        old.for_each(|mux| mux.retire());
     }
 
     /// The connection with the fewest streams of those that take another.
@@ -91,7 +110,8 @@ pub(super) fn lend(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Option<Han
         _ => Inner::H2,
     };
     let crowded = mux.streams() >= worker.view().snapshot.config.limits.streams_per_connection;
-    if crowded {
+    // While the endpoint takes no new connections, its probe is enough.
+    if (crowded || mux.is_aging()) && state.healthy.get() {
         begin_dial(worker, state, inner);
     } else if state.shared.misses_a_worker() && begin_dial(worker, state, inner) {
         state.shared.spreads.set(state.shared.spreads.get() + 1);
@@ -118,10 +138,12 @@ pub(super) async fn await_stream(
             let flag = shared.failed.get().unwrap_or(Flag::ConnectFailed);
             return Err(Error::new(flag));
         }
-        if !shared.connections.borrow().iter().any(|mux| mux.is_new()) {
+        let is_new = shared.connections.borrow().iter().any(|mux| mux.is_new());
+        if !is_new && shared.failures.get() == failures {
             begin_dial(worker, state, inner);
         }
-        shared.waiting.borrow_mut().push(worker.reactor.current());
+        let waiter = worker.reactor.current();
+        shared.waiting.borrow_mut().insert(waiter);
         shared
             .connections
             .borrow()
@@ -148,6 +170,7 @@ fn begin_dial(worker: &Rc<Worker>, state: &Rc<EndpointState>, inner: Inner) -> b
     let (worker, state) = (Rc::clone(worker), Rc::clone(state));
     let reactor = Rc::clone(&worker.reactor);
     reactor.spawn(async move {
+        let _dial = Dial(&worker, &state);
         match super::connect(&worker, &state, inner).await {
             Ok(dialled) => keep(&worker, &state, dialled, inner),
             Err(error) => {
@@ -155,10 +178,18 @@ fn begin_dial(worker: &Rc<Worker>, state: &Rc<EndpointState>, inner: Inner) -> b
                 state.shared.failed.set(Some(error.flag));
             }
         }
-        state.shared.dialling.set(false);
-        state.shared.wake_waiting(&worker);
     });
     true
+}
+
+/// A dial under way; however it ends, those who wait look again.
+struct Dial<'a>(&'a Rc<Worker>, &'a Rc<EndpointState>);
+
+impl Drop for Dial<'_> {
+    fn drop(&mut self) {
+        self.1.shared.dialling.set(false);
+        self.1.shared.wake_waiting(self.0);
+    }
 }
 
 /// Takes a new connection into use.
@@ -185,5 +216,6 @@ pub(super) fn keep(worker: &Rc<Worker>, state: &Rc<EndpointState>, dialled: Dial
         }
     });
     mux.driven_by(driver);
+    state.shared.let_old_ones_go();
     state.shared.connections.borrow_mut().push(mux);
 }

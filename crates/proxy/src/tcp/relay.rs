@@ -120,17 +120,18 @@ async fn move_until_one_ends(
     let (mut there, mut back) = (pin!(pump(there)), pin!(pump(back)));
     poll_fn(|context| {
         let before = *ended;
-        if !ended[0]
-            && let Poll::Ready(result) = there.as_mut().poll(context)
-        {
-            result?;
-            ended[0] = true;
-        }
+        // The way back first: what an upstream says before it goes is not to be lost.
         if !ended[1]
             && let Poll::Ready(result) = back.as_mut().poll(context)
         {
             result?;
             ended[1] = true;
+        }
+        if !ended[0]
+            && let Poll::Ready(result) = there.as_mut().poll(context)
+        {
+            result?;
+            ended[0] = true;
         }
         match before == *ended {
             true => Poll::Pending,

@@ -26,7 +26,11 @@ fn authenticated_connection_is_one_clients_own() {
         let world = numbered(3);
         let (mut one, mut other) = (world.client(), world.client());
         let own = authorized(&mut one, scheme);
-        assert_eq!(authorized(&mut one, scheme), own, "the answer to the challenge");
+        assert_eq!(
+            authorized(&mut one, scheme),
+            own,
+            "the answer to the challenge"
+        );
         assert_eq!(one.get("/").text(), own, "authenticated from here on");
         assert_ne!(other.get("/").text(), own, "{scheme}");
         assert_eq!(one.get("/").text(), own);

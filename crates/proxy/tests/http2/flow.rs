@@ -1,9 +1,9 @@
 //! Windows: who is slow holds up nobody else, and makes the other end wait instead of the proxy's
 //! memory grow. And what becomes of the other side when one gives up.
 
-use crate::world::{World, always_http2, get, http2, pattern, post, scripted1, start};
-use testkit::h2::{Frame, Settings, code, kind};
-use testkit::{Frames, H2Client, H2Server, Sidecar, Step, until};
+use crate::world::{World, always_http2, get, http2, pattern, played, post, scripted1};
+use testkit::h2::{Frame, code, kind, setting};
+use testkit::{Frames, H2Server, Step, until};
 
 /// What a client may send on a new stream, or connection, before it is told more.
 const WINDOW: usize = 65_535;
@@ -250,21 +250,58 @@ fn upload_that_is_given_up_costs_its_upstream_connection_nothing() {
     assert_eq!(world.upstream.connection_count(), 1);
 }
 
+/// Reads so many bytes of bodies, and each time lets as many more through.
+#[track_caller]
+fn read_narrowly(frames: &mut Frames, mut left: usize) {
+    while left > 0 {
+        let part = frames.find_kind(kind::DATA);
+        left -= part.payload.len();
+        if let Ok(more @ 1..) = u32::try_from(part.payload.len()) {
+            frames.send(&[Frame::window(0, more), Frame::window(part.stream, more)]);
+        }
+    }
+}
+
 #[test]
-fn narrow_windows_on_either_side_lose_nothing() {
-    let window = |bytes| Settings {
-        window: Some(bytes),
-        ..Settings::default()
-    };
-    let body = pattern(20_000);
-    for (below, above) in [(65_535, 100), (100, 65_535), (1_000, 999), (7, 65_535)] {
-        let upstream = H2Server::start_with(window(above));
-        let proxy = start(&Sidecar::outbound(&[upstream.addr()]));
-        let mut client = H2Client::connect_with(proxy.addr(), window(below));
+fn narrow_window_of_a_client_loses_nothing() {
+    for window in [1, 100, 1_000, 16_385] {
+        let world = http2();
+        let narrow = [(setting::INITIAL_WINDOW_SIZE, window)];
+        let mut frames = Frames::connect_with(world.proxy.addr(), &narrow);
+        let length = if window == 1 { 100 } else { 20_000 };
+        let path = format!("/bytes/{length}");
+        let gets: Vec<_> = (0..10)
+            .map(|count| Frame::get(2 * count + 1, &path))
+            .collect();
+        frames.send(&gets);
+        read_narrowly(&mut frames, 10 * length);
+        world
+            .proxy
+            .metric_becomes("leno_requests_total", &[("flag", "-")], 10.0);
+    }
+}
+
+#[test]
+fn narrow_window_of_an_upstream_loses_nothing() {
+    for window in [1, 100, 1_000, 16_385] {
+        let length = if window == 1 { 100 } else { 20_000 };
+        let narrow = [(setting::INITIAL_WINDOW_SIZE, window)];
+        let world = played(
+            &narrow,
+            |sidecar| sidecar,
+            move |_, frames| {
+                read_narrowly(frames, 10 * length);
+                let answers = (0..10).map(|count| Frame::status(2 * count + 1, 204, true));
+                frames.send(&answers.collect::<Vec<_>>());
+                frames.read_to_end();
+            },
+        );
+        let mut client = world.client();
+        let body = pattern(length);
         let mut calls: Vec<_> = (0..10).map(|_| client.call(&post("/"), false)).collect();
         calls.iter_mut().for_each(|call| call.send_all(&body));
         for call in calls {
-            assert!(call.answer().body == body, "{below} {above}");
+            assert_eq!(call.answer().status, 204);
         }
     }
 }
@@ -302,4 +339,23 @@ fn one_connection_carries_thousands_of_requests() {
     world.proxy.metric_becomes("leno_requests_active", &[], 0.0);
     let grown = world.proxy.anon_kib().saturating_sub(memory);
     assert!(grown < 1024, "{grown} KiB");
+}
+
+#[test]
+fn slow_readers_that_fill_the_budget_hold_up_nobody_else() {
+    let world = crate::world::http2_with(crate::world::limits("bufferBytes: 1048576"));
+    let memory = world.proxy.anon_kib();
+    let mut slow = world.frames();
+    let gets = (0..40).map(|count| Frame::get(2 * count + 1, "/bytes/1000000"));
+    slow.send(&gets.collect::<Vec<_>>());
+    read_body(&mut slow, 1, 1);
+    for _ in 0..20 {
+        slow.sync();
+        // Neither who comes with a connection of its own, nor a body on the shared one above.
+        let mut client = world.client();
+        assert_eq!(client.get("/status/204").status, 204);
+        assert!(client.get("/bytes/200000").body == pattern(200_000));
+    }
+    let grown = world.proxy.anon_kib().saturating_sub(memory);
+    assert!(grown < 8 * 1024, "{grown} KiB");
 }

@@ -45,13 +45,8 @@ fn http2_goes_on_inside_mesh_tls() {
     let mut client = H2Client::connect(proxy.addr());
     let body = pattern(1 << 20);
     assert!(client.post("/", &body).body == body);
-    many_at_once(&mut client);
-    assert_eq!(
-        testkit::RawClient::connect(proxy.addr())
-            .post("/", &body)
-            .body
-            .len(),
-        body.len()
-    );
+    let mut http1 = testkit::RawClient::connect(proxy.addr());
+    assert!(http1.post("/", &body).body == body);
     assert_eq!(upstream.connection_count(), 1);
+    many_at_once(&mut client);
 }

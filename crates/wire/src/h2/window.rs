@@ -49,7 +49,8 @@ impl Outbound {
 }
 
 /// What the peer may send.
-/// Invariant: `left + held + due` is the window's size, but for a change of settings.
+/// Invariant: `left + held + due` is the window's size: as configured, but for a change of
+/// settings, and what it was enlarged by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Inbound {
     /// Bytes that the peer may still send; below zero only by a change of settings.
@@ -98,6 +99,13 @@ impl Inbound {
         }
         self.left += i64::from(self.due);
         Some(std::mem::take(&mut self.due))
+    }
+
+    /// Makes the window larger by `by` bytes; by how much to let the peer's window grow now.
+    pub(super) fn enlarge(&mut self, by: u32) -> u32 {
+        self.batch += by / 2;
+        self.left += i64::from(by) + i64::from(self.due);
+        std::mem::take(&mut self.due) + by
     }
 
     /// The peer has taken our setting of the initial window.

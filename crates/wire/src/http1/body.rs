@@ -165,6 +165,27 @@ impl Body {
         })
     }
 
+    /// Goes through framing alone, as far as it reaches before the next run of payload, or up to
+    /// the trailer section: for when there is no room for payload. After an error the body must
+    /// not be used.
+    pub fn decode_framing(&mut self, bytes: &[u8]) -> Result<usize, BodyError> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let before = self.state;
+            if matches!(
+                before,
+                State::Done | State::Length | State::Data | State::UntilClose
+            ) {
+                break;
+            }
+            at += self.framing(&bytes[at..])?;
+            if self.state == State::Trailer && before != State::Trailer {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
     /// The connection closed: whether the body was allowed to end here.
     pub fn end_of_input(&mut self) -> Result<(), BodyError> {
         match self.state {

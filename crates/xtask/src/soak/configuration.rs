@@ -37,7 +37,7 @@ const LIMITS: &str = "poolIdleTimeout: 2s, connectTimeout: 10s";
 
 const HEAD: &str = "\
 workload: {name: NAME}
-identity: {certificate: NAME.pem, key: NAME.key, trustBundle: ca.pem}
+identity: {certificate: IDENTITY/NAME.pem, key: IDENTITY/NAME.key, trustBundle: ca.pem}
 admin: 'off'
 metrics: '127.0.0.1:0'
 ";
@@ -58,6 +58,9 @@ pub(super) const WEB: [&str; 2] = ["web0", "web1"];
 pub(super) const TCP: [&str; 2] = ["tcp0", "tcp1"];
 /// The host under which our own application is asked.
 pub(super) const OWN_HOST: &str = "own";
+
+/// The folder with the certificates in force, beside the files.
+pub(super) const IDENTITY: &str = "identity";
 
 /// The inbound sidecar's file.
 pub(super) fn inbound(variant: &Variant, applications: &Applications) -> String {
@@ -113,7 +116,7 @@ pub(super) fn outbound(variant: &Variant, web: &[String; 2], tcp: &[String; 2]) 
 }
 
 fn head(name: &str, variant: &Variant) -> String {
-    let mut text = HEAD.replace("NAME", name);
+    let mut text = HEAD.replace("NAME", name).replace("IDENTITY", IDENTITY);
     let comma = if variant.limits.is_empty() { "" } else { ", " };
     add(
         &mut text,

@@ -47,10 +47,12 @@ impl Answers {
 pub(super) fn run(pair: &Pair, listener: &str, args: &str, length: Duration) -> Result<Answers> {
     let is_tcp = args.contains("--protocol tcp");
     let scheme = if is_tcp { "" } else { "http://" };
+    let path = args.split(' ').next().filter(|word| word.starts_with('/'));
+    let path = path.unwrap_or_default();
     let mut leno = pair.leno();
     leno.arg("load")
-        .arg(format!("{scheme}{}", pair.address(listener)))
-        .args(args.split_whitespace())
+        .arg(format!("{scheme}{}{path}", pair.address(listener)))
+        .args(args[path.len()..].split_whitespace())
         .args(["--json", "-", "--progress", "never", "--timeout", TIMEOUT])
         .args(["--duration", &format!("{}ms", length.as_millis())])
         .stdin(Stdio::null());

@@ -1,15 +1,15 @@
-//! What the sidecars held after each round, and whether that has a slope. Called by `soak`.
+//! What the sidecars held, and whether that has a slope from rest to rest. Called by `soak`.
 
 use std::fmt;
 
 /// Memory may grow by this much from the end of the warm-up to the end: what malloc keeps after a
 /// larger round. A leak of one buffer per connection or reload is far above it in half an hour.
 const GROWTH_KIB_MAX: u64 = 1024;
-/// Descriptors that may be open more at the end: upstream connections that have not aged yet.
-const GROWTH_DESCRIPTORS_MAX: u64 = 16;
+/// At rest no connection is open; one descriptor may be that of a scrape.
+const GROWTH_DESCRIPTORS_MAX: u64 = 1;
 /// A quarter of the time is to warm up: pools, allocator, sessions.
 const WARM_UP_SHARE: usize = 4;
-/// Fewer turns have no slope.
+/// Fewer rests have no slope.
 const POINTS_MIN: usize = 3;
 
 /// What one process held.
@@ -22,7 +22,7 @@ pub(super) struct Held {
     pub(super) descriptors: u64,
 }
 
-/// What both sidecars held after a round.
+/// What both sidecars held at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     pub(super) outbound: Held,
@@ -63,17 +63,14 @@ const MEASURES: &[Measure] = &[
     }),
 ];
 
-/// What grew from turn to turn of all the `loads`, each turn standing for the least that it held:
-/// what a load needs while it runs is not growth. None if there were too few turns.
-pub(super) fn find(samples: &[Sample], loads: usize) -> Option<Vec<String>> {
-    let turns: Vec<_> = samples.chunks_exact(loads).collect();
-    let warm = &turns[turns.len().div_ceil(WARM_UP_SHARE)..];
+/// What grew from one rest to the next; none if there were too few.
+pub(super) fn find(rests: &[Sample]) -> Option<Vec<String>> {
+    let warm = &rests[rests.len().div_ceil(WARM_UP_SHARE)..];
     if warm.len() < POINTS_MIN {
         return None;
     }
     let grown = MEASURES.iter().filter_map(|measure| {
-        let least = |turn: &&[Sample]| turn.iter().map(measure.of).min().unwrap_or(0) as f64;
-        let points: Vec<_> = warm.iter().map(least).collect();
+        let points: Vec<_> = warm.iter().map(|rest| (measure.of)(rest) as f64).collect();
         let growth = slope(&points) * (points.len() - 1) as f64;
         let (name, limit) = (measure.name, measure.limit);
         let text = || format!("{growth:.0} {name} more than after the warm-up (allowed: {limit})");
@@ -122,18 +119,17 @@ impl fmt::Display for Sample {
 mod tests {
     use super::*;
 
-    /// Turns of two loads, of which the second holds `least` KiB.
-    fn check(least: &[u64], expected: Option<usize>) {
-        let sample = |anonymous_kib| Sample {
+    fn check(kib: &[u64], expected: Option<usize>) {
+        let rest = |anonymous_kib: &u64| Sample {
             outbound: Held {
-                anonymous_kib,
+                anonymous_kib: *anonymous_kib,
                 ..Held::default()
             },
             ..Sample::default()
         };
-        let samples = least.iter().flat_map(|kib| [sample(20_000), sample(*kib)]);
-        let grown = find(&samples.collect::<Vec<_>>(), 2);
-        assert_eq!(grown.map(|grown| grown.len()), expected, "{least:?}");
+        let rests: Vec<_> = kib.iter().map(rest).collect();
+        let grown = find(&rests);
+        assert_eq!(grown.map(|grown| grown.len()), expected, "{kib:?}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) struct Part {
 }
 
 enum What {
-    /// `leno load` with these arguments, for the whole round.
+    /// `leno load` with these arguments, perhaps behind a path, for the whole round.
     Generator(&'static str),
     /// The same again and again, each time on new connections.
     Churn(&'static str),
@@ -61,13 +61,6 @@ pub(super) const LOADS: &[Load] = &[
     Load {
         name: "mixed-leno",
         parts: mixed!("leno", "leno-tcp"),
-    },
-    Load {
-        name: "many",
-        parts: &[
-            part("mtls", "--qps 500 -c 250 --size 128"),
-            part("leno", "--qps 500 -c 250 --size 128"),
-        ],
     },
     Load {
         name: "large",
@@ -121,6 +114,15 @@ pub(super) const LOADS: &[Load] = &[
         parts: &[
             part("mtls", "--qps max -c 32 --size 1024"),
             part("leno", "--qps max -c 32 --size 1024"),
+        ],
+    },
+    // Last: when such a storm is over, a sidecar gives memory back, and what it has then can be
+    // compared. The delay keeps as many connections busy between the sidecars.
+    Load {
+        name: "many",
+        parts: &[
+            part("mtls", "/?delay=300ms --qps 500 -c 250 --size 128"),
+            part("leno", "--qps 500 -c 250 --size 128"),
         ],
     },
 ];

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::configuration::{self, Applications, TCP, VARIANTS, Variant, WEB};
+use super::configuration::{self, Applications, IDENTITY, TCP, VARIANTS, Variant, WEB};
 use super::growth::Sample;
 use super::origin::Origin;
 use super::process::{Process, sum};
@@ -22,6 +23,8 @@ use crate::{command, dist};
 const REST_MAX: Duration = Duration::from_secs(15);
 /// How often it is looked whether that is so.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The sidecars look once a second whether a storm is over, and then give memory back.
+const SETTLE: Duration = Duration::from_millis(2500);
 /// From one reload to the next.
 const RELOAD_EVERY: Duration = Duration::from_secs(1);
 
@@ -161,17 +164,19 @@ impl Pair {
         })
     }
 
-    /// What is in use though nobody asks any more: requests, connections, descriptors beyond those
-    /// of the start.
-    pub(super) fn rest(&self, quiet: &Sample) -> Result<Vec<String>> {
+    /// Waits until nothing is in use; gives what still is though nobody asks any more (requests,
+    /// connections, descriptors beyond those of the start), and what the sidecars hold then.
+    pub(super) fn rest(&self, quiet: &Sample) -> Result<(Vec<String>, Sample)> {
         let begun = Instant::now();
-        loop {
+        let left = loop {
             let left = self.left(quiet)?;
             if left.is_empty() || begun.elapsed() > REST_MAX {
-                return Ok(left);
+                break left;
             }
             thread::sleep(LOOK_EVERY);
-        }
+        };
+        thread::sleep(SETTLE);
+        Ok((left, self.sample()?))
     }
 
     fn left(&self, quiet: &Sample) -> Result<Vec<String>> {
@@ -255,13 +260,25 @@ fn text(value: &Value) -> Result<String> {
     Ok(text.to_owned())
 }
 
+/// New certificates for both. They appear together, as those that an orchestrator mounts do: a
+/// certificate without its key would be refused.
 fn issue(leno: &Path, folder: &Path) -> Result<()> {
+    let link = folder.join(IDENTITY);
+    let old = fs::read_link(&link).ok();
+    let is_first = old.as_deref().is_none_or(|old| old.ends_with("second"));
+    let name = if is_first { "first" } else { "second" };
+    let out = folder.join(name);
+    fs::create_dir_all(&out)?;
     for name in ["client", "server"] {
         let whose = ["--namespace", "default", "--service-account", name];
         let mut issue = Command::new(leno);
         issue.args(["cert", "issue", "--name", name]).args(whose);
-        issue.arg("--ca").arg(folder).arg("--out").arg(folder);
+        issue.arg("--ca").arg(folder).arg("--out").arg(&out);
         command::read(&mut issue)?;
     }
-    Ok(())
+    let new = folder.join("new");
+    // Left by a run that was ended here; most often there is none.
+    let _ = fs::remove_file(&new);
+    symlink(name, &new)?;
+    Ok(fs::rename(new, link)?)
 }

@@ -96,7 +96,7 @@ pub(super) fn sum(page: &str, name: &str, label: &str) -> f64 {
     let lines = page.lines().filter_map(|line| line.strip_prefix(name));
     let of_name = lines.filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(label));
     let values = of_name.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok());
-    values.sum()
+    values.fold(0.0, |sum, value| sum + value)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn chunks(address: &str) -> Result<()> {
         let trailers = read_head(&mut reader).context("trailers")?;
         ensure!(last.is_empty(), "the answer has more than was sent");
         ensure!(
-            trailers.to_ascii_lowercase() == "x-end: yes\r\n\r\n",
+            trailers.eq_ignore_ascii_case("x-end: yes\r\n\r\n"),
             "trailers: {trailers:?}"
         );
     }

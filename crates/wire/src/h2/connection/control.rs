@@ -26,8 +26,16 @@ impl Connection {
             // Who says nothing of it takes any number (section 6.5.2).
             self.peer.streams_max = u32::MAX;
         }
+        let mut window = None;
         for (id, value) in settings::each(payload) {
-            self.apply(id, value)?;
+            // Of several the last one counts; applying each would cost a look at all streams.
+            match id {
+                id::INITIAL_WINDOW_SIZE => window = Some(value),
+                id => self.apply(id, value)?,
+            }
+        }
+        if let Some(value) = window {
+            self.apply(id::INITIAL_WINDOW_SIZE, value)?;
         }
         self.reply_room()?;
         settings::write_ack(&mut self.output);
@@ -104,6 +112,9 @@ impl Connection {
             return Ok(window(opened, None));
         }
         let Some(key) = self.streams.find(header.stream) else {
+            if increment >= USEFUL_INCREMENT {
+                self.idle_frame(false)?;
+            }
             return Ok(Event::Nothing);
         };
         let stream = self.streams.of_mut(key);

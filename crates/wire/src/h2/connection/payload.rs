@@ -190,6 +190,16 @@ impl Connection {
         }
     }
 
+    /// Lets the peer send `by` bytes further ahead on the stream, for good: its reader keeps up.
+    /// The window as a whole must stay below 2^31.
+    pub fn enlarge(&mut self, stream: Key, by: u32) {
+        let stream = self.streams.of_mut(stream);
+        let increment = stream.inbound.enlarge(by);
+        if stream.state.may_receive() {
+            window_update::write(stream.id, increment, &mut self.output);
+        }
+    }
+
     /// The caller is done with `count` bytes of DATA, be their stream released or not.
     #[inline]
     pub fn consumed_connection(&mut self, count: usize) {

@@ -163,9 +163,11 @@ impl Draft {
         head.expect_continue = self.fields.expect_continue
             && head.version == Version::Http11
             && !matches!(head.framing, Framing::None | Framing::Length(0));
+        // A body before the other protocol's bytes could not be told from them.
+        let tunnel_body = is_tunnel && length.is_some_and(|length| length > 0);
         let connect_body = head.method == Method::Connect && length.is_some();
         let cut_short = end && length.is_some_and(|length| length > 0);
-        !connect_body && !cut_short
+        !connect_body && !tunnel_body && !cut_short
     }
 }
 
