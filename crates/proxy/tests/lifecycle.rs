@@ -7,11 +7,11 @@
 )]
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::client::End;
+use testkit::proxy::Exit;
 use testkit::{
     EchoServer, MeshConnector, ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step, TestCa,
     TestIdentity, Traffic, until,
@@ -32,6 +32,16 @@ fn start_yaml(yaml: &str) -> ProxyProcess {
 
 fn json(proxy: &ProxyProcess, page: &str) -> Value {
     serde_json::from_str(&proxy.admin(page).text()).unwrap()
+}
+
+/// Waits for its end.
+#[track_caller]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it takes is not looked at"
+)]
+fn ended(proxy: ProxyProcess) -> Exit {
+    proxy.wait(std::time::Instant::now())
 }
 
 /// The configuration that all workers work with.
@@ -353,7 +363,7 @@ fn drain_lets_requests_end_and_tells_connections_to_go() {
     );
     assert_eq!(busy.read_to_end(), (vec![], End::Closed));
     assert_eq!(idle.read_to_end(), (vec![], End::Closed));
-    let exit = proxy.wait(Instant::now());
+    let exit = ended(proxy);
     assert!(exit.status.success(), "{exit:?}");
     assert!(!exit.stderr.contains("panicked"), "{}", exit.stderr);
 }
@@ -367,7 +377,7 @@ fn drain_under_load_loses_no_request() {
     let clients: Vec<_> = (0..8)
         .map(|_| {
             let begun = std::sync::Arc::clone(&begun);
-            std::thread::spawn(move || {
+            let client = move || {
                 let mut client = RawClient::connect(addr);
                 loop {
                     begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -377,7 +387,8 @@ fn drain_under_load_loses_no_request() {
                         return client.read_to_end();
                     }
                 }
-            })
+            };
+            std::thread::Builder::new().spawn(client).unwrap()
         })
         .collect();
     until("requests flow", || {
@@ -409,6 +420,6 @@ fn idle_proxy_ends_at_once_and_a_second_signal_does_no_harm() {
     let proxy = start(&Sidecar::inbound(app.addr()));
     assert_eq!(RawClient::connect(proxy.addr()).get("/").status(), 200);
     proxy.signal(Signal::TERM);
-    let exit = proxy.wait(Instant::now());
+    let exit = ended(proxy);
     assert!(exit.status.success(), "{exit:?}");
 }

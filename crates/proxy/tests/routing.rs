@@ -181,6 +181,44 @@ fn closed_route_lets_in_whom_it_names_and_nobody_else() {
 }
 
 #[test]
+fn path_that_may_mean_a_closed_route_is_a_400_beside_one() {
+    const PATHS: [&str; 12] = [
+        "/open;/../admin",
+        "/open/..;/admin",
+        "/;/admin",
+        "/admin;x=1",
+        "/open%3b/../admin",
+        "/open/..%3B/admin",
+        "/%20admin",
+        "/open/..%20/admin",
+        "/admin%20",
+        "/%09/admin",
+        "/%61dmin",
+        "//admin",
+    ];
+    let app = EchoServer::start();
+    let nobody = "{prefix: /admin, cluster: main, allow: []}";
+    let proxy = start(&Sidecar::inbound(app.addr()).further_route(nobody));
+    for path in PATHS {
+        let mut client = RawClient::connect(proxy.addr());
+        assert_eq!(client.get(path).status(), 400, "{path}");
+        let mut client = testkit::H2Client::connect(proxy.addr());
+        assert_eq!(client.get(path).status, 400, "{path}");
+    }
+    assert_eq!(app.request_count(), 0);
+    for (path, status) in [("/admin", 403), ("/open?x=;%20//", 200)] {
+        let mut client = RawClient::connect(proxy.addr());
+        assert_eq!(client.get(path).status(), status, "{path}");
+    }
+    // Where every route is everybody's, a path is the application's own matter.
+    let proxy = start(&Sidecar::inbound(app.addr()));
+    let mut client = RawClient::connect(proxy.addr());
+    for path in PATHS {
+        assert_eq!(client.get(path).status(), 200, "{path}");
+    }
+}
+
+#[test]
 fn route_that_allows_nobody_refuses_everybody_and_keeps_the_connection() {
     let app = EchoServer::start();
     let proxy = start(&Sidecar::inbound(app.addr()).route("allow: []"));

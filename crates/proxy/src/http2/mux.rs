@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 use wire::h2::{Code, Config, Connection, Dialect, Key};
 use wire::http1::ResponseHead;
 
@@ -27,6 +28,11 @@ const WINDOW_MAX: u32 = 1024 * 1024;
 const SHARE_BYTES: usize = 16 * 1024;
 /// How long a reader may leave bytes lying before it counts as one that is slow.
 const STALE_MS: u64 = 1000;
+/// From this round trip on a way counts as long: packets get lost there, and one connection is
+/// given only so much of it (at 1 % loss about a dozen packets per round trip).
+const FAR: Duration = Duration::from_millis(2);
+/// Streams on one connection over a long way.
+const STREAMS_FAR: usize = 16;
 /// Storage of heads that a connection keeps for the next ones.
 pub(super) const SPARE_HEADS: usize = 16;
 
@@ -56,6 +62,8 @@ pub(crate) struct Mux {
     pub(crate) expires_ms: u64,
     /// Another connection is to take its place: it is used until that one stands.
     aging: Cell<bool>,
+    /// The peer is far enough away for lost packets to matter.
+    far: Cell<bool>,
 }
 
 /// The codec with what belongs to its streams.
@@ -66,6 +74,8 @@ pub(super) struct Core {
     pub(super) blocked: VecDeque<Key>,
     /// Received bytes of bodies that nobody has taken yet.
     buffered: usize,
+    /// Bytes of the heads of requests that are still served.
+    heads: usize,
     /// Received bytes for which the connection's window has not been opened again.
     owed: usize,
     /// Storage of heads that were taken, for the next ones.
@@ -163,6 +173,7 @@ impl Core {
     /// A request's head is held as long as its stream.
     pub(super) fn hold_head(&mut self, key: Key, bytes: usize, worker: &Worker) {
         self.slot(key).head_bytes = bytes;
+        self.heads += bytes;
         worker.hold_bytes(bytes);
     }
 
@@ -204,7 +215,7 @@ impl Core {
 
     /// Whether this connection holds more than its share while there is too little for all.
     pub(super) fn is_hoarding(&self) -> bool {
-        self.buffered > SHARE_BYTES
+        self.buffered + self.heads > SHARE_BYTES
     }
 
     /// Opens the stream's window for as much as was received, though nothing was taken: the
@@ -252,7 +263,7 @@ impl Core {
     fn release(&mut self, key: Key, worker: &Worker) {
         let slot = self.slot(key);
         let left = slot.body().len();
-        worker.release_bytes(std::mem::take(&mut slot.head_bytes));
+        let head = std::mem::take(&mut slot.head_bytes);
         slot.is_blocked = false;
         slot.body.clear();
         slot.body.shrink_to(KEPT_BYTES);
@@ -262,6 +273,8 @@ impl Core {
         (slot.taken, slot.widened, slot.ended, slot.lost) = (0, 0, false, None);
         (slot.window, slot.since) = (WINDOW, 0);
         (slot.task, slot.live) = (TaskId::NONE, false);
+        self.heads -= head;
+        worker.release_bytes(head);
         self.give_back(left, worker);
         self.wire.release(key);
     }
@@ -304,6 +317,7 @@ impl Mux {
                 slots: Vec::new(),
                 blocked: VecDeque::new(),
                 buffered: 0,
+                heads: 0,
                 owed: 0,
                 spare: Vec::new(),
             }),
@@ -313,6 +327,7 @@ impl Mux {
             queue: RefCell::default(),
             expires_ms,
             aging: Cell::new(false),
+            far: Cell::new(false),
         })
     }
 
@@ -372,6 +387,20 @@ impl Mux {
             self.set_life(Life::Retiring);
             self.core().wire.go_away(Code::NoError);
             self.wake_driver();
+        }
+    }
+
+    /// How long a round trip took when the connection was made.
+    pub(crate) fn measured(&self, round_trip: Duration) {
+        self.far.set(round_trip >= FAR);
+    }
+
+    /// How many streams it carries before another connection is made, of `limit` that it would on
+    /// a short way.
+    pub(crate) fn streams_max(&self, limit: usize) -> usize {
+        match self.far.get() {
+            true => limit.min(STREAMS_FAR),
+            false => limit,
         }
     }
 

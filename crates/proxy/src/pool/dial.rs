@@ -12,6 +12,7 @@ use identity::tls::Side;
 use rt::Tcp;
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A new connection.
 pub(crate) struct Dialled {
@@ -21,13 +22,17 @@ pub(crate) struct Dialled {
     pub(crate) open: Open,
     /// When one of its certificates ends, in ms of the reactor's clock.
     pub(crate) expires_ms: u64,
+    /// How long the TCP handshake took.
+    pub(crate) round_trip: Duration,
 }
 
 /// Connects within the connect timeout.
 pub(super) async fn run(worker: &Rc<Worker>, endpoint: &Endpoint, inner: Inner) -> Result<Dialled> {
     let limit = worker.view().snapshot.config.limits.connect_timeout;
     worker.reactor.deadline_after(limit);
+    let began = worker.reactor.now();
     let tcp = Tcp::connect(&worker.reactor, endpoint.address).await;
+    let round_trip = worker.reactor.now().duration_since(began);
     let tcp = tcp.map_err(|error| Error::upstream(Flag::ConnectFailed, error))?;
     let mut stream = Stream::plain(tcp, &worker.buffers);
     let mut inbox = Inbox::new(&worker.buffers);
@@ -45,6 +50,7 @@ pub(super) async fn run(worker: &Rc<Worker>, endpoint: &Endpoint, inner: Inner) 
         inbox,
         open: Open::count(worker),
         expires_ms,
+        round_trip,
     })
 }
 

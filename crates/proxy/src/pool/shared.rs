@@ -109,7 +109,8 @@ pub(super) fn lend(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Option<Han
         Some(mtls) if mtls.shared => Inner::Hop,
         _ => Inner::H2,
     };
-    let crowded = mux.streams() >= worker.view().snapshot.config.limits.streams_per_connection;
+    let limit = worker.view().snapshot.config.limits.streams_per_connection;
+    let crowded = mux.streams() >= mux.streams_max(limit);
     // While the endpoint takes no new connections, its probe is enough.
     if (crowded || mux.is_aging()) && state.healthy.get() {
         begin_dial(worker, state, inner);
@@ -199,6 +200,7 @@ pub(super) fn keep(worker: &Rc<Worker>, state: &Rc<EndpointState>, dialled: Dial
         inbox,
         open,
         expires_ms,
+        round_trip,
     } = dialled;
     let dialect = match inner {
         Inner::Hop => Dialect::Hop,
@@ -216,6 +218,7 @@ pub(super) fn keep(worker: &Rc<Worker>, state: &Rc<EndpointState>, dialled: Dial
         }
     });
     mux.driven_by(driver);
+    mux.measured(round_trip);
     state.shared.let_old_ones_go();
     state.shared.connections.borrow_mut().push(mux);
 }

@@ -4,7 +4,7 @@
 use crate::frames::{DATA, END_STREAM, Frames};
 use crate::world::{PROXY, echo};
 use testkit::client::End;
-use testkit::{ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step};
+use testkit::{MeshConnector, ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step, TestCa};
 
 struct World {
     proxy: ProxyProcess,
@@ -81,4 +81,32 @@ fn tunnel_is_refused_unless_allowed() {
     client.send("CONNECT b:1 HTTP/1.1\r\nHost: b:1\r\n\r\n");
     assert_eq!(client.response().status(), 501);
     assert_eq!(pair.app.connection_count(), 0);
+}
+
+#[test]
+fn tunnel_is_for_those_who_may_use_every_route() {
+    const TUNNEL: &str = "CONNECT b:1 HTTP/1.1\r\nHost: b:1\r\n\r\nping";
+    let (ca, world) = (TestCa::new(), world());
+    let [server, good, other] = ["server", "good", "other"].map(|name| ca.identity(name));
+    let inbound = Sidecar::inbound(world.app.addr()).identity(&server);
+    let inbound = inbound.strict().listener("connect: true");
+    let only = format!("allow: [\"{}\"]", good.id);
+    let closed_first = inbound.clone().route(&only);
+    let closed_first = closed_first.further_route("{prefix: /open, cluster: main}");
+    let closed_last = format!("{{prefix: /admin, cluster: main, {only}}}");
+    let closed_last = inbound.clone().further_route(&closed_last);
+    let elsewhere = format!("{{hosts: [c], cluster: main, {only}}}");
+    let elsewhere = inbound.further_route(&elsewhere);
+    for sidecar in [closed_first, closed_last, elsewhere] {
+        let proxy = ProxyProcess::start(PROXY, &sidecar.yaml());
+        let before = world.app.connection_count();
+        let through = "200 Connection established\r\n\r\npong";
+        for (who, answer) in [(&other, "403 "), (&good, through)] {
+            let mesh = MeshConnector::new(&who.credentials(), &server.id);
+            let mut client = mesh.connect(proxy.addr()).unwrap();
+            client.send(TUNNEL);
+            client.expect(format!("HTTP/1.1 {answer}"));
+        }
+        assert_eq!(world.app.connection_count(), before + 1);
+    }
 }

@@ -1,18 +1,23 @@
 //! Authentication that is bound to a connection (NTLM, Negotiate), through both sidecars: the
 //! application sees one connection per authenticated client, and nobody else's requests on it.
 
-use crate::world::scripted;
-use testkit::{Pair, RawClient, ScriptedUpstream, Step, until};
+use crate::frames::Frames;
+use crate::world::{PROXY, scripted};
+use testkit::{Pair, RawClient, ScriptedUpstream, Sidecar, Step, until};
 
 /// Every connection of the application answers with its own number.
 fn numbered(count: usize) -> Pair<ScriptedUpstream> {
+    scripted(numbers(count))
+}
+
+fn numbers(count: usize) -> Vec<Vec<Step>> {
     let answers = |number: usize| {
         let answer = Step::answer(number.to_string());
         (0..9)
             .flat_map(|_| [Step::ReadRequest, answer.clone()])
             .collect()
     };
-    scripted((1..=count).map(answers).collect())
+    (1..=count).map(answers).collect()
 }
 
 fn authorized(client: &mut RawClient) -> String {
@@ -77,4 +82,35 @@ fn body_may_come_with_the_proof() {
     assert_eq!(answer.text(), own);
     let chunks = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     assert_eq!(client.ask(format!("{head}{chunks}")).text(), own);
+}
+
+#[test]
+fn authenticated_connection_of_a_client_of_http2_is_not_shared_afterwards() {
+    let older = |sidecar: Sidecar| sidecar.cluster("protocol: http1");
+    let app = ScriptedUpstream::start(numbers(9));
+    let pair = Pair::start_with(PROXY, app, older, |outbound| outbound);
+    let get = |authorized: bool| {
+        let mut fields = vec![
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":path", "/"),
+            (":authority", "a"),
+        ];
+        fields.extend(authorized.then_some(("authorization", "NTLM TlRMTVNT")));
+        fields
+    };
+    let answer = |frames: &mut Frames<_>, stream, authorized| {
+        frames.request(stream, &get(authorized));
+        assert_eq!(frames.status(stream), 200);
+        String::from_utf8(frames.data(stream, 1)).unwrap()
+    };
+    let mut one = Frames::new(pair.client());
+    let own = [1, 3].map(|stream| answer(&mut one, stream, true));
+    let mut other = Frames::new(pair.client());
+    let mut strange = vec![answer(&mut other, 1, false), answer(&mut other, 3, true)];
+    strange.push(pair.client().get("/").text());
+    strange.push(authorized(&mut pair.client()));
+    for number in strange {
+        assert!(!own.contains(&number), "{number} of {own:?}");
+    }
 }

@@ -1,8 +1,8 @@
 //! Bodies of all sizes through every pair of protocols, and their trailers.
 
-use crate::world::{World, always_http2, echo1, http2, pattern, played, post, scripted1};
+use crate::world::{HEAD, World, always_http2, echo1, http2, pattern, played, post, scripted1};
 use testkit::h2::{Frame, kind};
-use testkit::{H2Server, Step};
+use testkit::{Frames, H2Server, Step};
 
 /// None, one byte, around a window, and many windows.
 const SIZES: [usize; 6] = [0, 1, 65_535, 65_536, 65_537, 1 << 20];
@@ -256,4 +256,127 @@ fn body_that_a_filter_waits_for_may_be_larger_than_a_window() {
     assert!(client.post("/", &body).body == body);
     assert_eq!(client.post("/", pattern(3 << 20)).status, 413);
     assert!(client.post("/", &body).body == body);
+}
+
+/// What a peer may send before it is told more.
+const WINDOW: usize = 65_535;
+
+/// Reads a body to its end without making room for more; says what came behind its last byte.
+#[track_caller]
+fn read_without_room(frames: &mut Frames, stream: u32) -> Frame {
+    let mut left = WINDOW;
+    loop {
+        let frame = frames.find("a part of the body", |frame| {
+            frame.stream == stream && frame.kind != kind::WINDOW_UPDATE
+        });
+        if frame.kind == kind::DATA {
+            left -= frame.payload.len();
+        }
+        if frame.is_end() {
+            assert_eq!(left, 0, "{frame:?}");
+            return frame;
+        }
+    }
+}
+
+/// A body as large as the window, in one chunk or many, and what comes behind it.
+fn chunked(head: &str, chunk: usize, end: &str) -> Vec<u8> {
+    let mut text = head.as_bytes().to_vec();
+    for part in pattern(WINDOW).chunks(chunk) {
+        text.extend(format!("{:x}\r\n", part.len()).as_bytes());
+        text.extend_from_slice(part);
+        text.extend(b"\r\n");
+    }
+    text.extend(end.as_bytes());
+    text
+}
+
+/// The chunks, and what ends them.
+const EXACT: [(usize, &str); 4] = [
+    (WINDOW, "0\r\n\r\n"),
+    (1_000, "0\r\n\r\n"),
+    (WINDOW, "0\r\nx-sum: 1\r\n\r\n"),
+    (1_000, "0\r\nx-sum: 1\r\n\r\n"),
+];
+
+/// The frame with which a body ends: its trailers, if it has some.
+#[track_caller]
+fn check_end(last: &Frame, end: &str) {
+    assert!(matches!(last.kind, kind::DATA | kind::HEADERS), "{last:?}");
+    let sum = end.contains("x-sum").then_some("1");
+    assert_eq!(last.line("x-sum"), sum, "{last:?}");
+}
+
+#[test]
+fn request_in_chunks_that_fills_the_window_exactly_needs_no_room_for_its_end() {
+    for (chunk, end) in EXACT {
+        let world = played(
+            &[],
+            |sidecar| sidecar,
+            move |_, frames| {
+                let stream = frames.find_kind(kind::HEADERS).stream;
+                let last = read_without_room(frames, stream);
+                check_end(&last, end);
+                frames.send(&[Frame::status(stream, 204, true)]);
+                frames.read_to_end();
+            },
+        );
+        let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+        let answer = world.http1().ask(chunked(head, chunk, end));
+        assert_eq!(answer.status(), 204, "{chunk} {end:?}");
+    }
+}
+
+#[test]
+fn answer_in_chunks_that_fills_the_window_exactly_needs_no_room_for_its_end() {
+    for (chunk, end) in EXACT {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let answer = Step::send(chunked(head, chunk, end));
+        let world = scripted1(vec![vec![Step::ReadRequest, answer, Step::ReadEnd]]);
+        let mut frames = world.frames();
+        frames.send(&[Frame::get(1, "/")]);
+        assert_eq!(frames.status(1), 200);
+        let last = read_without_room(&mut frames, 1);
+        check_end(&last, end);
+        world.flagged("-", 1.0);
+    }
+}
+
+/// Each answer comes before the end of its request is said, and none of them ends in a reset.
+#[track_caller]
+fn check_late_end<U>(world: &World<U>) {
+    let mut frames = world.frames();
+    for stream in [1, 3, 5] {
+        let post = [(":method", "POST"), ("content-length", "4")];
+        let head = [&post[..1], &HEAD[1..], &post[1..]].concat();
+        let head = Frame::headers(stream, &head, false);
+        frames.send(&[head, Frame::data(stream, *b"body", false)]);
+        frames.find("the end of the answer", |frame| {
+            assert_ne!(frame.kind, kind::RST_STREAM, "{frame:?}");
+            frame.stream == stream && frame.is_end()
+        });
+        frames.send(&[Frame::data(stream, [], true)]);
+        for frame in frames.sync() {
+            let ended = matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY);
+            assert!(!ended, "{frame:?}");
+        }
+    }
+}
+
+#[test]
+fn client_that_says_late_that_its_body_is_over_is_not_reset() {
+    let once = vec![Step::ReadRequest, Step::answer("ok")];
+    check_late_end(&scripted1(vec![vec![once; 3].concat()]));
+    let world = played(
+        &[],
+        |sidecar| sidecar,
+        |_, frames| {
+            while let Ok(frame) = frames.read() {
+                if frame.kind == kind::DATA && !frame.payload.is_empty() {
+                    frames.send(&[Frame::status(frame.stream, 204, true)]);
+                }
+            }
+        },
+    );
+    check_late_end(&world);
 }

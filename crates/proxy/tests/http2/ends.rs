@@ -26,12 +26,8 @@ fn still_works(frames: &mut Frames) {
 
 /// The process ends by itself.
 #[track_caller]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long it takes is not looked at"
-)]
 fn ends_well(world: World<H2Server>) {
-    let exit = world.proxy.wait(std::time::Instant::now());
+    let exit = crate::world::ended(world.proxy);
     assert!(exit.status.success(), "{}", exit.stderr);
 }
 

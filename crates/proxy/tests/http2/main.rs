@@ -8,11 +8,16 @@
 
 mod abuse;
 mod bodies;
+mod dials;
+mod draining;
 mod ends;
 mod flow;
 mod grpc;
+mod memory;
 mod mesh;
 mod messages;
+mod pinned;
 mod refusals;
+mod smuggling;
 mod upstreams;
 mod world;

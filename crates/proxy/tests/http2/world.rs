@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use testkit::h2::{Lines, Request};
+use testkit::proxy::Exit;
 use testkit::{EchoServer, Frames, H2Client, H2Server, ProxyProcess, RawClient, RawH2Server};
 use testkit::{ScriptedUpstream, Sidecar, Step};
 
@@ -130,6 +131,16 @@ pub(crate) fn scripted1_with(
 pub(crate) fn limits(limits: &str) -> impl FnOnce(Sidecar) -> Sidecar {
     let line = format!("limits: {{{limits}}}");
     move |sidecar| sidecar.with(&line)
+}
+
+/// Waits for the end of the process.
+#[track_caller]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it takes is not looked at"
+)]
+pub(crate) fn ended(proxy: ProxyProcess) -> Exit {
+    proxy.wait(std::time::Instant::now())
 }
 
 /// The least that a request's head has.

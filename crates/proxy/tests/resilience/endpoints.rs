@@ -17,6 +17,10 @@ fn balanced(sidecar: &Sidecar, balance: &str) -> String {
     )
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "probes are paced by real time, so their number is bounded by it"
+)]
 fn one_of_three_is_dead(balance: &str) {
     let (one, dead, other) = (EchoServer::start(), DeadPort::hold(), EchoServer::start());
     let sidecar = Sidecar::outbound(&[one.addr(), dead.addr(), other.addr()]);
@@ -59,6 +63,10 @@ fn one_dead_endpoint_of_three_fails_no_request_by_least_request() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "probes are paced by real time, so their number is bounded by it"
+)]
 fn endpoint_that_refuses_handshakes_gets_probes_only() {
     let ca = TestCa::new();
     let (client, server) = (ca.identity("client"), ca.identity("server"));

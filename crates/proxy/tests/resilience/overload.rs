@@ -26,10 +26,11 @@ fn short_connections_leave_nothing_behind() {
                 }
             }
         };
-        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(one)).collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(one);
+            }
+        });
     };
     churn(100);
     baseline.comes_back(&proxy);

@@ -101,3 +101,18 @@ fn drain_lets_connections_last_as_long_as_it_may_and_ends_them_in_order() {
     assert_eq!(client.read_to_end(), (vec![], End::Closed));
     until("it has ended", || !std::path::Path::new(&server).exists());
 }
+
+#[test]
+fn connection_of_a_peer_that_is_trusted_no_more_ends() {
+    let app = answering();
+    let pair = Pair::new(&app, |sidecar, _| sidecar);
+    let mut client = ask(&pair.client);
+    let other = testkit::TestCa::new();
+    let bundle = other.authority().certificate_pem().to_owned();
+    pair.server
+        .reload(|| std::fs::write(pair.ca.bundle(), &bundle).unwrap());
+    assert_eq!(client.read_to_end().0, b"");
+    app.finished(0);
+    pair.server
+        .metric_becomes(REQUESTS, &[TCP, ("flag", "RBAC")], 1.0);
+}

@@ -17,7 +17,7 @@ const MEMORY_MIB_MAX: u32 = 1024;
 /// Inputs need not be longer to reach every line; longer ones are slow. The largest is a head in
 /// several TLS records, or a few dozen frames.
 const INPUT_BYTES_MAX: u32 = 4096;
-/// The end of what a broken target said, in lines: the panic is among them.
+/// Of what a broken target said, from its panic on or the end, in lines.
 const LINES_SHOWN: usize = 30;
 
 pub(super) struct Target {
@@ -93,7 +93,9 @@ impl Target {
 
     fn complaint(&self, said: &str) -> String {
         let lines: Vec<_> = said.trim_end().lines().collect();
-        let end = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
+        let panic = lines.iter().position(|line| line.contains("panicked at"));
+        let from = panic.unwrap_or_else(|| lines.len().saturating_sub(LINES_SHOWN));
+        let end = lines[from..lines.len().min(from + LINES_SHOWN)].join("\n");
         let input = said
             .lines()
             .find_map(|line| line.split_once("Test unit written to "));
@@ -136,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_broken_target_says_how_to_see_it_again() {
-        let said = "panicked at a\nTest unit written to made/broken/head/crash-1\nBase64: eA==\n";
+        let said =
+            "chatter\npanicked at a\nTest unit written to made/broken/head/crash-1\nBase64: eA==\n";
         let complaint = target().complaint(said);
         assert!(complaint.starts_with("panicked"), "{complaint}");
         let again = "again: cargo xtask fuzz head --input made/broken/head/crash-1";

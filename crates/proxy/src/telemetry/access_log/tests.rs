@@ -190,12 +190,13 @@ fn a_full_pipe_drops_and_counts_and_never_blocks() {
         sent += 1;
     }
     drop(sender);
-    let written = std::thread::spawn(move || {
+    let read = move || {
         let mut text = String::new();
         reader
             .read_to_string(&mut text)
             .map(|_| text.lines().count() as u64)
-    });
+    };
+    let written = std::thread::Builder::new().spawn(read).unwrap();
     log.close(Duration::from_secs(60));
     assert_eq!(
         written.join().unwrap().unwrap() + dropped.load(Ordering::Relaxed),
