@@ -91,6 +91,9 @@ pub(crate) struct Flow<'a> {
     pub(crate) patience: Patience,
     /// What of the trailers of HTTP/1 has arrived.
     pub(crate) trailers: Vec<u8>,
+    /// Of a body that goes on without framing: how long it is, where that is known. It has ended
+    /// with its last byte, whatever its stream still says.
+    pub(crate) length: Option<u64>,
 }
 
 /// Which way a body flows: whose fault it is when it stops.
@@ -257,9 +260,11 @@ impl Flow<'_> {
         let Sink::Http2(_) = self.into else {
             return Ok(false);
         };
-        while self.from.has_some() && self.into.room() > 0 {
-            if step(self)? {
-                return Ok(true);
+        while self.from.has_some() {
+            match step(self)? {
+                Step::Last => return Ok(true),
+                Step::Some => {}
+                Step::Nothing => break,
             }
         }
         Ok(false)
@@ -278,15 +283,16 @@ pub(crate) async fn pump(mut flow: Flow<'_>) -> Result<()> {
                 return Err(side.write_failed(io::ErrorKind::TimedOut.into()));
             }
             patience.start(&reactor);
-            if step(&mut flow)? {
-                into.ready_to_end()
-                    .await
-                    .map_err(|error| side.write_failed(error))?;
-                return Ok(());
-            }
-            into.ready()
-                .await
-                .map_err(|error| side.write_failed(error))?;
+            let ready = match (step(&mut flow)?, into) {
+                (Step::Last, _) => {
+                    let ended = into.ready_to_end().await;
+                    return ended.map_err(|error| side.write_failed(error));
+                }
+                // Its window may be full, and yet there is room for the end.
+                (Step::Some, Sink::Http2(_)) => Ok(()),
+                _ => into.ready().await,
+            };
+            ready.map_err(|error| side.write_failed(error))?;
         }
         turns += 1;
         if turns % TURNS_MAX == 0 {
@@ -311,8 +317,26 @@ pub(crate) async fn pump(mut flow: Flow<'_>) -> Result<()> {
     }
 }
 
-/// Moves some of what has arrived; says whether that was the last of the body.
-fn step(flow: &mut Flow<'_>) -> Result<bool> {
+/// What was moved in one step.
+enum Step {
+    Nothing,
+    Some,
+    /// The last of the body.
+    Last,
+}
+
+impl Step {
+    fn of(taken: usize, ended: bool) -> Self {
+        match (taken, ended) {
+            (_, true) => Self::Last,
+            (0, _) => Self::Nothing,
+            _ => Self::Some,
+        }
+    }
+}
+
+/// Moves some of what has arrived.
+fn step(flow: &mut Flow<'_>) -> Result<Step> {
     let (side, into, trailers) = (flow.side, flow.into, &mut flow.trailers);
     let failed = |error| side.write_failed(error);
     match &mut flow.from {
@@ -343,7 +367,7 @@ fn step(flow: &mut Flow<'_>) -> Result<bool> {
                 decoded.consumed
             };
             inbox.consume(taken);
-            Ok(body.is_done())
+            Ok(Step::of(taken, body.is_done()))
         }
         Source::Http2 { stream, payload } => {
             let room = into.room();
@@ -357,7 +381,8 @@ fn step(flow: &mut Flow<'_>) -> Result<bool> {
                 .map_err(failed)?;
             stream.take(taken);
             **payload += taken as u64;
-            Ok(ended)
+            let complete = matches!(into, Sink::Payload(_)) && flow.length == Some(**payload);
+            Ok(Step::of(taken, ended || complete))
         }
     }
 }

@@ -220,9 +220,12 @@ fn send_stream(
             let (payload, rest) = payload.split_at(now);
             let written = exchange.with_request(text, 0, payload, |slices| up.write(slices));
             written.map_err(|error| Error::upstream(Flag::UpstreamClosed, error))?;
+            let bytes = payload.len();
+            // A body with a length has ended with its last byte, though its stream may go on.
+            let came = ended || exchange.request.framing == Framing::Length(bytes as u64);
             Ok(Sent {
-                bytes: payload.len(),
-                whole: ended && !chunked && rest.is_empty(),
+                bytes,
+                whole: came && !chunked && rest.is_empty(),
             })
         }
         Peer::Http2(up) => {
@@ -278,6 +281,7 @@ async fn duplex(
         side: Side::Request,
         patience,
         trailers: Vec::new(),
+        length: exchange.request.framing.length(),
     };
     let mut sending = Some(Box::pin(pump(flow)));
     let mut sent = false;

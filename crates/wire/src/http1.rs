@@ -39,3 +39,14 @@ pub enum Framing {
     /// Everything until the connection closes; responses only.
     UntilClose,
 }
+
+impl Framing {
+    /// How many bytes the body has, if that was said before it.
+    #[inline]
+    pub fn length(self) -> Option<u64> {
+        match self {
+            Self::Length(length) => Some(length),
+            Self::None | Self::Chunked | Self::UntilClose => None,
+        }
+    }
+}

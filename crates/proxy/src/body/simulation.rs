@@ -243,6 +243,7 @@ async fn pump_case(case: &Case, from: Tcp, into: Tcp, outcome: &Outcome) {
         side: case.side,
         patience: PATIENT,
         trailers: Vec::new(),
+        length: None,
     };
     // A message without a body has no pump.
     let result = match case.framing {

@@ -157,6 +157,7 @@ impl<'a> Answer<'a> {
                 side: Side::Answer,
                 patience: self.patience,
                 trailers: Vec::new(),
+                length: exchange.response.framing.length(),
             };
             let pumped = match flow.now() {
                 Ok(true) => Ok(()),

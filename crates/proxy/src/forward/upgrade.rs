@@ -97,6 +97,7 @@ pub(crate) async fn tunnel(
             side: Side::Request,
             patience,
             trailers: Vec::new(),
+            length: None,
         };
         let back = Flow {
             from: came.source(up, &mut to_down, &mut bytes_out),
@@ -104,6 +105,7 @@ pub(crate) async fn tunnel(
             side: Side::Answer,
             patience,
             trailers: Vec::new(),
+            length: None,
         };
         both(pump(there), pump(back)).await?;
     }

@@ -1,7 +1,7 @@
 //! The driver of a connection: the only one that reads and writes its socket, in one task. Reads
 //! what is there, hands it to the streams, writes what they left; looks at the clock.
 
-use super::mux::{Core, Life, Mux, OUTPUT_MAX};
+use super::mux::{Core, Life, Mux, OUTPUT_MAX, STALE_MS};
 use super::serve::{self, Arrival};
 use crate::buffer::Inbox;
 use crate::connection::Client;
@@ -175,8 +175,7 @@ impl Mux {
             Event::Response { stream, end } => self.deliver_head(core, stream, end),
             Event::Data { stream, bytes, end } => {
                 if !core.keep(stream, bytes, &self.worker) {
-                    core.wire.reset(stream, Code::EnhanceYourCalm);
-                    return self.lose(core, stream, io::ErrorKind::OutOfMemory);
+                    return self.give_up(core, stream);
                 }
                 if let Some(slot) = core.live(stream) {
                     slot.ended |= end;
@@ -292,6 +291,13 @@ impl Mux {
         }
     }
 
+    /// Ends a stream for which too much is held.
+    fn give_up(&self, core: &mut Core, stream: Key) {
+        core.wire.reset(stream, Code::EnhanceYourCalm);
+        core.drop_body(stream, &self.worker);
+        self.lose(core, stream, io::ErrorKind::OutOfMemory);
+    }
+
     /// Wakes the streams that wait for room in what all of them share, in their order.
     fn unblock(&self, core: &mut Core) {
         for key in std::mem::take(&mut core.blocked) {
@@ -388,10 +394,29 @@ impl Mux {
             false => due(drive.idle_ms, REST_AFTER),
         };
         let next = next.min(ping_due).min(rest_due).min(self.expires_ms);
+        let next = next.min(self.shed(now));
         if next < u64::MAX {
             reactor.deadline_after(Duration::from_millis(next.saturating_sub(now).max(1)));
         }
         Poll::Pending
+    }
+
+    /// Gives slow streams up where they keep the connection shut for all; when to look again.
+    fn shed(&self, now: u64) -> u64 {
+        let mut core = self.core();
+        if !core.is_shut() {
+            return u64::MAX;
+        }
+        if !self.worker.is_overloaded() {
+            core.reopen();
+            drop(core);
+            self.wake_driver();
+            return u64::MAX;
+        }
+        for stream in core.stale(now) {
+            self.give_up(&mut core, stream);
+        }
+        now + STALE_MS
     }
 
     /// Whether a retiring connection may end now.

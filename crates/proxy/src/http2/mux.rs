@@ -27,7 +27,10 @@ const WINDOW_MAX: u32 = 1024 * 1024;
 /// What a connection may hold for its readers in any case, however much the others do.
 const SHARE_BYTES: usize = 16 * 1024;
 /// How long a reader may leave bytes lying before it counts as one that is slow.
-const STALE_MS: u64 = 1000;
+pub(super) const STALE_MS: u64 = 1000;
+/// Bytes held on one connection for which its window is shut, past which slow streams are given up
+/// for the sake of the others: half of the window.
+const OWED_MAX: usize = 512 * 1024;
 /// From this round trip on a way counts as long: packets get lost there, and one connection is
 /// given only so much of it (at 1 % loss about a dozen packets per round trip).
 const FAR: Duration = Duration::from_millis(2);
@@ -103,8 +106,8 @@ pub(super) struct Slot {
     pub(super) is_blocked: bool,
     /// Bytes of its request's head, which count as held.
     head_bytes: usize,
-    /// Somebody holds it.
-    live: bool,
+    /// Whose it is, while somebody holds it.
+    key: Option<Key>,
 }
 
 impl Slot {
@@ -123,7 +126,7 @@ impl Slot {
             lost: None,
             is_blocked: false,
             head_bytes: 0,
-            live: false,
+            key: None,
         }
     }
 
@@ -166,8 +169,11 @@ impl Core {
             self.slots.push(Slot::new());
         }
         let slot = self.slot(key);
-        debug_assert!(!slot.live, "a place is reused only after its release");
-        (slot.task, slot.live) = (task, true);
+        debug_assert!(
+            slot.key.is_none(),
+            "a place is reused only after its release"
+        );
+        (slot.task, slot.key) = (task, Some(key));
     }
 
     /// A request's head is held as long as its stream.
@@ -179,7 +185,9 @@ impl Core {
 
     /// The slot of a stream that somebody still holds.
     pub(super) fn live(&mut self, key: Key) -> Option<&mut Slot> {
-        self.slots.get_mut(key.index()).filter(|slot| slot.live)
+        self.slots
+            .get_mut(key.index())
+            .filter(|slot| slot.key.is_some())
     }
 
     /// Keeps a part of a body until it is taken; the connection's window opens again at once
@@ -211,6 +219,33 @@ impl Core {
             Holding::TooMuch => !late,
             Holding::Full => false,
         }
+    }
+
+    /// Drops what has arrived of a body whose reader is too slow to have the rest: it may not come
+    /// back for it soon.
+    pub(super) fn drop_body(&mut self, key: Key, worker: &Worker) {
+        let slot = self.slot(key);
+        let left = slot.body().len();
+        (slot.body, slot.taken) = (Vec::new(), 0);
+        self.give_back(left, worker);
+    }
+
+    /// Whether what is held keeps the connection's window shut for everybody.
+    pub(super) fn is_shut(&self) -> bool {
+        self.owed > OWED_MAX
+    }
+
+    /// Opens the connection's window again although nothing was taken.
+    pub(super) fn reopen(&mut self) {
+        let owed = std::mem::take(&mut self.owed);
+        self.wire.consumed_connection(owed);
+    }
+
+    /// Streams whose readers leave bytes lying.
+    pub(super) fn stale(&self, now_ms: u64) -> Vec<Key> {
+        let is_stale = |slot: &&Slot| !slot.body().is_empty() && slot.unread_ms + STALE_MS < now_ms;
+        let stale = self.slots.iter().filter(is_stale);
+        stale.filter_map(|slot| slot.key).collect()
     }
 
     /// Whether this connection holds more than its share while there is too little for all.
@@ -272,7 +307,7 @@ impl Core {
         slot.heads.clear();
         (slot.taken, slot.widened, slot.ended, slot.lost) = (0, 0, false, None);
         (slot.window, slot.since) = (WINDOW, 0);
-        (slot.task, slot.live) = (TaskId::NONE, false);
+        (slot.task, slot.key) = (TaskId::NONE, None);
         self.heads -= head;
         worker.release_bytes(head);
         self.give_back(left, worker);
@@ -285,14 +320,14 @@ impl Core {
             *self.wire.output() = Vec::new();
         }
         (self.spare, self.blocked) = (Vec::new(), VecDeque::new());
-        if !self.slots.iter().any(|slot| slot.live) {
+        if !self.slots.iter().any(|slot| slot.key.is_some()) {
             self.slots = Vec::new();
         }
     }
 
     /// Tells every stream that it is lost, and wakes who waits.
     pub(super) fn lose_all(&mut self, kind: io::ErrorKind, worker: &Worker) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.live) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.key.is_some()) {
             slot.lost.get_or_insert(kind);
             worker.reactor.wake(slot.task);
         }

@@ -17,6 +17,9 @@ use wire::h2::{Dialect, Role};
 /// usual hundred streams each, thousands of requests at once.
 const CONNECTIONS_MAX: usize = 64;
 
+/// How often it is tried to replace an old connection.
+const RENEW_EVERY_MS: u64 = 1000;
+
 /// The shared connections of one endpoint.
 #[derive(Default)]
 pub(super) struct Shared {
@@ -27,6 +30,9 @@ pub(super) struct Shared {
     failed: Cell<Option<Flag>>,
     /// Dials for the sake of the peer's further workers.
     spreads: Cell<u16>,
+    /// When an old connection may be replaced, in ms of the reactor's clock: a peer that refuses
+    /// our new certificate is not asked with every request.
+    renewed_ms: Cell<u64>,
     waiting: RefCell<BTreeSet<TaskId>>,
 }
 
@@ -55,11 +61,27 @@ impl Shared {
         }
     }
 
-    /// Another connection stands: those that are to be replaced take no further streams.
+    /// Once another connection stands, those that are to be replaced take no further streams. It
+    /// stands when the peer has spoken: only then has it accepted our certificate.
     fn let_old_ones_go(&self) {
         let connections = self.connections.borrow();
-        let old = connections.iter().filter(|mux| mux.is_aging());
-        old.for_each(|mux| mux.retire());
+        if connections.len() < 2 {
+            return;
+        }
+        let mut all = connections.iter();
+        if all.any(|mux| !mux.is_aging() && !mux.is_new()) {
+            let old = connections.iter().filter(|mux| mux.is_aging());
+            old.for_each(|mux| mux.retire());
+        }
+    }
+
+    /// Whether it is time to try and replace an old connection.
+    fn may_renew(&self, now_ms: u64) -> bool {
+        let due = now_ms >= self.renewed_ms.get();
+        if due {
+            self.renewed_ms.set(now_ms + RENEW_EVERY_MS);
+        }
+        due
     }
 
     /// The connection with the fewest streams of those that take another.
@@ -68,8 +90,10 @@ impl Shared {
         match &**connections {
             [only] => only.can_open().then(|| Rc::clone(only)),
             many => {
+                // One that has not been heard of yet may still be refused.
                 let able = many.iter().filter(|mux| mux.can_open());
-                able.min_by_key(|mux| mux.streams()).map(Rc::clone)
+                able.min_by_key(|mux| (mux.is_new(), mux.streams()))
+                    .map(Rc::clone)
             }
         }
     }
@@ -104,6 +128,7 @@ impl Shared {
 /// A stream on a connection that is there; makes another where they are crowded.
 pub(super) fn lend(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Option<Handle> {
     state.shared.prune();
+    state.shared.let_old_ones_go();
     let mux = state.shared.least()?;
     let inner = match state.endpoint.mtls.as_ref() {
         Some(mtls) if mtls.shared => Inner::Hop,
@@ -111,8 +136,9 @@ pub(super) fn lend(worker: &Rc<Worker>, state: &Rc<EndpointState>) -> Option<Han
     };
     let limit = worker.view().snapshot.config.limits.streams_per_connection;
     let crowded = mux.streams() >= mux.streams_max(limit);
+    let old = || mux.is_aging() && state.shared.may_renew(worker.reactor.now_ms());
     // While the endpoint takes no new connections, its probe is enough.
-    if (crowded || mux.is_aging()) && state.healthy.get() {
+    if state.healthy.get() && (crowded || old()) {
         begin_dial(worker, state, inner);
     } else if state.shared.misses_a_worker() && begin_dial(worker, state, inner) {
         state.shared.spreads.set(state.shared.spreads.get() + 1);
@@ -219,6 +245,5 @@ pub(super) fn keep(worker: &Rc<Worker>, state: &Rc<EndpointState>, dialled: Dial
     });
     mux.driven_by(driver);
     mux.measured(round_trip);
-    state.shared.let_old_ones_go();
     state.shared.connections.borrow_mut().push(mux);
 }

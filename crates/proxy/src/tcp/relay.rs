@@ -105,6 +105,7 @@ async fn move_until_one_ends(
         side: Side::Request,
         patience,
         trailers: Vec::new(),
+        length: None,
     };
     let back = Flow {
         from: Source::Http1 {
@@ -116,6 +117,7 @@ async fn move_until_one_ends(
         side: Side::Answer,
         patience,
         trailers: Vec::new(),
+        length: None,
     };
     let (mut there, mut back) = (pin!(pump(there)), pin!(pump(back)));
     poll_fn(|context| {

@@ -2,10 +2,16 @@
 //! connection for each frame that costs more than it brings. Never looks at a clock: budgets
 //! refill with useful work, so honest peers never meet them, however long they stay.
 
+use super::config::Dialect;
+
 /// Streams that a peer may make us give up before we answered, by resetting them (rapid reset,
 /// CVE-2023-44487) or by breaking the protocol so that we must (made you reset, CVE-2025-8671).
 /// Twice the streams of a connection: a client may cancel all it has, and once more.
 const RESETS_MAX: u32 = 500;
+
+/// The same on the hop, where one connection carries the requests of all clients of a sidecar, and
+/// all may leave at once, again and again. Each costs the peer, who is known, as much as us.
+const RESETS_MAX_HOP: u32 = 50_000;
 
 /// What an answered stream gives back of that: as many cancelled as answered is a busy client
 /// with short timeouts; more is an attack, or a client that should open another connection.
@@ -45,8 +51,12 @@ pub(super) struct Budget {
 
 impl Budget {
     /// For streams given up.
-    pub(super) fn resets() -> Self {
-        Self::new(RESETS_MAX, RESETS_REFILL)
+    pub(super) fn resets(dialect: Dialect) -> Self {
+        let max = match dialect {
+            Dialect::Public => RESETS_MAX,
+            Dialect::Hop => RESETS_MAX_HOP,
+        };
+        Self::new(max, RESETS_REFILL)
     }
 
     /// For frames without use.

@@ -133,7 +133,7 @@ impl Connection {
             last_remote: 0,
             next_local: 1,
             leaving: None,
-            resets: Budget::resets(),
+            resets: Budget::resets(config.dialect),
             idle_frames: Budget::idle_frames(),
         };
         connection.config.limits.stream_window = config.limits.stream_window.min(ID_MAX);

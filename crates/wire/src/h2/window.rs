@@ -165,4 +165,21 @@ mod tests {
         );
         assert_eq!(window.held(), 0);
     }
+
+    #[test]
+    fn window_that_is_enlarged_announces_at_once_and_later_in_larger_batches() {
+        let mut window = Inbound::new(10, 10);
+        assert_eq!(window.charge(10), Ok(()));
+        assert_eq!(window.give_back(4), None);
+        assert_eq!(
+            window.enlarge(10),
+            14,
+            "with what was still to be announced"
+        );
+        assert_eq!(window.charge(14), Ok(()));
+        assert_eq!(window.charge(1), Err(Overflow));
+        assert_eq!(window.held(), 20, "twice of what it was");
+        assert_eq!(window.give_back(9), None);
+        assert_eq!(window.give_back(1), Some(10));
+    }
 }

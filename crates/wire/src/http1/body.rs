@@ -464,6 +464,29 @@ mod tests {
     }
 
     #[test]
+    fn framing_alone_stops_before_payload_and_before_trailers() {
+        let mut body = Body::new(Framing::Chunked);
+        let text = b"3\r\nabc\r\n2\r\nde\r\n0\r\nx: 1\r\n\r\nGET";
+        let mut at = 0;
+        for (framing, payload) in [(3, 3), (5, 2)] {
+            assert_eq!(body.decode_framing(&text[at..]), Ok(framing));
+            assert_eq!(body.decode_framing(&text[at + framing..]), Ok(0));
+            at += framing;
+            assert_eq!(body.decode(&text[at..]).unwrap().payload, 0..payload);
+            at += payload;
+        }
+        assert_eq!(body.decode_framing(&text[at..]), Ok(5));
+        assert!(body.is_in_trailers());
+        assert_eq!(body.decode_framing(&text[at + 5..]), Ok(8));
+        assert!(body.is_done());
+        assert_eq!(body.decode_framing(b"GET"), Ok(0));
+        let mut body = Body::new(Framing::Length(3));
+        assert_eq!(body.decode_framing(b"abc"), Ok(0));
+        let mut body = Body::new(Framing::Chunked);
+        assert_eq!(body.decode_framing(b"x\r\n"), Err(BodyError::ChunkSize));
+    }
+
+    #[test]
     fn a_body_is_small() {
         assert!(size_of::<Body>() <= 64, "{}", size_of::<Body>());
     }

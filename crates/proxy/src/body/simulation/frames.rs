@@ -227,6 +227,7 @@ async fn carry(mux: &Rc<Mux>, round: &Round, from: Tcp, into: Tcp) -> Result<()>
         side: Side::Request,
         patience: PATIENT,
         trailers: Vec::new(),
+        length: None,
     };
     pump(flow).await?;
     let mut text = Vec::new();
@@ -249,6 +250,7 @@ async fn carry(mux: &Rc<Mux>, round: &Round, from: Tcp, into: Tcp) -> Result<()>
         side: Side::Answer,
         patience: PATIENT,
         trailers: Vec::new(),
+        length: None,
     };
     let result = pump(flow).await;
     into.finish();

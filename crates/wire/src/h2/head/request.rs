@@ -433,6 +433,15 @@ mod tests {
                     ":method: CONNECT | :path: a:80 | host: a",
                     "CONNECT a:80 HTTP/1.1,host: a,, None host=a",
                 ),
+                // Behind a body the other protocol's bytes could not be told from it.
+                (
+                    ":method: GET | :path: /c | :upgrade: websocket | host: a | content-length: 5",
+                    "Malformed",
+                ),
+                (
+                    ":method: POST | :path: /c | :upgrade: foo | host: a | content-length: 5",
+                    "Malformed",
+                ),
             ],
         );
     }
