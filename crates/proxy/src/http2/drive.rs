@@ -407,16 +407,22 @@ impl Mux {
         if !core.is_shut() {
             return u64::MAX;
         }
-        if !self.worker.is_overloaded() {
-            core.reopen();
-            drop(core);
+        let next = match self.worker.is_overloaded() {
+            false => {
+                core.reopen();
+                u64::MAX
+            }
+            true => {
+                for stream in core.stale(now) {
+                    self.give_up(&mut core, stream);
+                }
+                now + STALE_MS
+            }
+        };
+        if core.wire.output_len() > 0 {
             self.wake_driver();
-            return u64::MAX;
         }
-        for stream in core.stale(now) {
-            self.give_up(&mut core, stream);
-        }
-        now + STALE_MS
+        next
     }
 
     /// Whether a retiring connection may end now.

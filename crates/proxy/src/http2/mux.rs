@@ -226,7 +226,8 @@ impl Core {
     pub(super) fn drop_body(&mut self, key: Key, worker: &Worker) {
         let slot = self.slot(key);
         let left = slot.body().len();
-        (slot.body, slot.taken) = (Vec::new(), 0);
+        // Nobody is to take what was passed on for the whole.
+        (slot.body, slot.taken, slot.ended) = (Vec::new(), 0, false);
         self.give_back(left, worker);
     }
 

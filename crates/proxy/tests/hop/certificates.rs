@@ -97,11 +97,9 @@ fn own_new_certificate_is_shown_in_new_connections_while_old_ones_finish() {
     let mut old = begun(&pair);
     pair.outbound.reload(|| drop(pair.ca.identity("client")));
     assert_eq!(pair.client().ask(GET).text(), "fast");
-    assert!(
-        (pair.hop_connections() - 2.0).abs() < 0.5,
-        "{}",
-        pair.hop_connections()
-    );
+    // The old connection may still have carried it.
+    until("another one stands", || pair.hop_connections() > 1.5);
+    assert!(pair.hop_connections() < 2.5, "one was enough");
     pair.inbound.reload(|| drop(pair.ca.identity("server")));
     assert_eq!(pair.client().ask(GET).text(), "fast");
     old.send("go on");
