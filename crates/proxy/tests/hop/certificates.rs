@@ -9,7 +9,7 @@ use testkit::{
 };
 
 /// Long enough for a proxy to notice a new certificate twice over.
-const BRIEF: Duration = Duration::from_secs(6);
+const BRIEF: Duration = Duration::from_secs(8);
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 
 fn as_it_is(sidecar: Sidecar) -> Sidecar {
