@@ -154,7 +154,9 @@ pub fn lifetime(
     now: SystemTime,
 ) -> Result<Duration, Rejection> {
     let leaf = chain.first().ok_or(Rejection::NoCertificate)?;
-    let not_after = *certificate::validity(leaf)?.end().min(&credentials.not_after());
+    let not_after = *certificate::validity(leaf)?
+        .end()
+        .min(&credentials.not_after());
     Ok(Duration::try_from(not_after - OffsetDateTime::from(now)).unwrap_or_default())
 }
 
