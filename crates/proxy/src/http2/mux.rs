@@ -26,6 +26,10 @@ pub(super) const WINDOW: u32 = 64 * 1024;
 const WINDOW_MAX: u32 = 1024 * 1024;
 /// What a connection may hold for its readers in any case, however much the others do.
 const SHARE_BYTES: usize = 16 * 1024;
+/// What a request counts as held beside its head: less than its task and storage take, so that
+/// `bufferBytes` bounds the requests of a worker as well (16,384 by default) without being the
+/// first limit that anybody meets.
+const REQUEST_BYTES: usize = 2048;
 /// How long a reader may leave bytes lying before it counts as one that is slow.
 pub(super) const STALE_MS: u64 = 1000;
 /// Bytes held on one connection for which its window is shut, past which slow streams are given up
@@ -176,8 +180,9 @@ impl Core {
         (slot.task, slot.key) = (task, Some(key));
     }
 
-    /// A request's head is held as long as its stream.
+    /// A request's head, and what else a request costs, is held as long as its stream.
     pub(super) fn hold_head(&mut self, key: Key, bytes: usize, worker: &Worker) {
+        let bytes = bytes + REQUEST_BYTES;
         self.slot(key).head_bytes = bytes;
         self.heads += bytes;
         worker.hold_bytes(bytes);
