@@ -78,10 +78,13 @@ pub(crate) fn binds_connection(exchange: &Exchange, bytes: &[u8]) -> bool {
 /// the wish is ignored, as RFC 9110 §7.8 lets a server do; `false`: it cannot be, since any
 /// answer would be taken for the tunnel.
 pub(crate) fn prepare_upgrade(exchange: &mut Exchange, bytes: &[u8], listener: &Listener) -> bool {
-    let asked = exchange.request.protocol.or_else(|| {
-        let line = exchange.request.find(bytes, "upgrade")?;
-        exchange.request.upgrade.then_some(line.value)
-    });
+    let asked = match exchange.request.upgrade {
+        true => exchange.request.protocol.or_else(|| {
+            let line = exchange.request.find(bytes, "upgrade")?;
+            Some(line.value)
+        }),
+        false => exchange.request.protocol,
+    };
     // A body would have to be through before the other protocol begins.
     let is_open = matches!(exchange.request.framing, Framing::None | Framing::Length(0));
     exchange.request.protocol =
