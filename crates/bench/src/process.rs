@@ -18,6 +18,8 @@ use rustix::thread::CpuSet;
 
 /// Lines of a child's standard error that are kept to explain its failure.
 const TAIL_LINES: usize = 12;
+/// How long the rest of what a program said is waited for when it has failed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a child may take until it is ready: generous, machines under test are busy.
 pub const READY_WITHIN: Duration = Duration::from_secs(20);
 
@@ -100,6 +102,8 @@ pub struct Child {
     process: std::process::Child,
     stdout: Receiver<String>,
     tail: Arc<Mutex<VecDeque<String>>>,
+    /// Hangs up once the program has said all it will.
+    all_said: Receiver<()>,
 }
 
 impl Child {
@@ -126,13 +130,14 @@ impl Child {
             .spawn()
             .with_context(|| format!("starting {}", launcher.display()))?;
         let tail = Arc::new(Mutex::new(VecDeque::new()));
-        keep_tail(process.stderr.take(), Arc::clone(&tail));
+        let all_said = keep_tail(process.stderr.take(), Arc::clone(&tail));
         let stdout = lines_of(process.stdout.take());
         Ok(Self {
             label: program.label.clone(),
             process,
             stdout,
             tail,
+            all_said,
         })
     }
 
@@ -188,6 +193,8 @@ impl Child {
     }
 
     fn failure(&self, what: &str) -> anyhow::Error {
+        // A program that has just ended may have said why in its last moment.
+        let _ = self.all_said.recv_timeout(LAST_WORDS);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let said: Vec<&str> = tail.iter().map(String::as_str).collect();
         match said.is_empty() {
@@ -209,9 +216,15 @@ impl Drop for Child {
     }
 }
 
-fn keep_tail(stderr: Option<impl Read + Send + 'static>, tail: Arc<Mutex<VecDeque<String>>>) {
-    let Some(stderr) = stderr else { return };
+/// Keeps the last lines; what is returned is hung up once the program has said all it will.
+fn keep_tail(
+    stderr: Option<impl Read + Send + 'static>,
+    tail: Arc<Mutex<VecDeque<String>>>,
+) -> Receiver<()> {
+    let (hold, done) = channel();
+    let Some(stderr) = stderr else { return done };
     std::thread::spawn(move || {
+        let _hold = hold;
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
             let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
             if tail.len() == TAIL_LINES {
@@ -220,6 +233,7 @@ fn keep_tail(stderr: Option<impl Read + Send + 'static>, tail: Arc<Mutex<VecDequ
             tail.push_back(line);
         }
     });
+    done
 }
 
 fn lines_of(stdout: Option<impl Read + Send + 'static>) -> Receiver<String> {

@@ -64,6 +64,7 @@ fn silent_sidecar_is_noticed_and_used_again_when_it_speaks() {
     let pair = Pair::start_with(PROXY, EchoServer::start(), |inbound| inbound, brief);
     let mut client = warm(&pair);
     pair.inbound.signal(Signal::STOP);
+    until("it stands still", || stands_still(pair.inbound.pid()));
     let answer = client.get("/");
     pair.inbound.signal(Signal::CONT);
     assert!(matches!(answer.status(), 502..=504), "{answer:?}");
@@ -109,4 +110,13 @@ fn gone_clients_are_told_to_the_application() {
                 && pair.inbound.metric("leno_requests_active", &[]) < 0.5
         },
     );
+}
+
+/// Whether every thread of a process was stopped by a signal.
+fn stands_still(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat"));
+        stat.is_ok_and(|stat| stat.contains(") T "))
+    })
 }
