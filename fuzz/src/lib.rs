@@ -9,6 +9,8 @@ use wire::http1::{
 use wire::proxy_protocol;
 use wire::sniff::{Sniffed, sniff};
 
+/// Messages of the DNS.
+pub mod dns;
 /// Connections of HTTP/2.
 pub mod h2;
 /// Header compression of HTTP/2.

@@ -6,20 +6,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
-    PublicKeyData, SanType, SerialNumber,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
 };
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
 use time::OffsetDateTime;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::prelude::FromDer;
 
 use crate::certificate;
-use crate::spiffe::{ParseError, SpiffeId, check_trust_domain};
+use crate::spiffe::{SpiffeId, check_trust_domain};
 
+mod error;
 mod files;
+mod request;
+mod revocation;
+
+pub use error::Error;
+pub use revocation::Revoked;
 
 /// Clocks of two machines may differ by this much; a new certificate must be valid on both.
 const BACKDATED: Duration = Duration::from_secs(5 * 60);
@@ -29,78 +32,12 @@ const AUTHORITY_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// A common name holds at most 64 characters (RFC 5280, ub-common-name).
 const COMMON_NAME_CHARS_MAX: usize = 64;
 
-/// Why a certificate was not made, read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The trust domain or id is not valid.
-    #[error(transparent)]
-    Name(#[from] ParseError),
-    /// The id is not in the authority's trust domain.
-    #[error(
-        "`{id}` is not in this authority's trust domain `{trust_domain}`; \
-         use another authority or id"
-    )]
-    OtherTrustDomain {
-        /// The id that was asked for.
-        id: SpiffeId,
-        /// What the authority signs for.
-        trust_domain: String,
-    },
-    /// The id names the trust domain, not a workload.
-    #[error("`{0}` names a trust domain, not a workload; add /ns/NAMESPACE/sa/SERVICE-ACCOUNT")]
-    NoWorkload(SpiffeId),
-    /// A leaf that would live no time at all, or for longer than dates can say.
-    #[error(
-        "a validity of {0:?} is not possible; ask for at least one second and at most ten years"
-    )]
-    Validity(Duration),
-    /// The authority's own certificate is not valid at this time.
-    #[error(
-        "the authority is valid from {not_before} to {not_after} only; \
-         make a new one with `leno cert ca`"
-    )]
-    Expired {
-        /// RFC 3339.
-        not_before: String,
-        /// RFC 3339.
-        not_after: String,
-    },
-    /// The request does not parse or its signature does not prove possession of the key.
-    #[error("the signing request is not acceptable: {0}")]
-    Request(String),
-    /// A file of the authority cannot be read.
-    #[error("cannot read {path}: {reason}; `leno cert ca` makes an authority")]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        reason: std::io::Error,
-    },
-    /// A file or directory cannot be written.
-    #[error("cannot write {path}: {reason}; choose a directory that you may write to")]
-    Write {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        reason: std::io::Error,
-    },
-    /// A file is there but is not what it should be.
-    #[error("{path} is not usable: {reason}; make a new authority with `leno cert ca`")]
-    Content {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The cryptography refused; not expected in operation.
-    #[error("the certificate could not be made: {0}")]
-    Crypto(#[from] rcgen::Error),
-}
-
 /// A certificate authority of one trust domain.
 pub struct Authority {
     certificate: CertificateDer<'static>,
     certificate_pem: String,
+    /// What follows a leaf in a chain; empty for a root.
+    chain_pem: String,
     key_pem: String,
     issuer: Issuer<'static, KeyPair>,
     trust_domain: String,
@@ -108,12 +45,22 @@ pub struct Authority {
     not_after: OffsetDateTime,
 }
 
-/// A signed chain, leaf first. The authority's own certificate is not in it: peers have it
-/// in their trust bundle.
+/// The serial number of a certificate: 126 random bits, so that it is never issued twice. As text
+/// it is lower-case hexadecimal.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(into = "String", try_from = "String")]
+pub struct Serial(pub [u8; 16]);
+
+/// A signed chain, leaf first, then the authority's own certificate if it is an intermediate.
+/// That of a root is not in it: peers have it in their trust bundle.
 #[derive(Debug, Clone)]
 pub struct Chain {
     /// PEM.
     pub pem: String,
+    /// The leaf's.
+    pub serial: Serial,
     /// First moment of validity, five minutes before it was asked for.
     pub not_before: OffsetDateTime,
     /// Last moment of validity; never later than the authority's own.
@@ -140,11 +87,30 @@ impl Authority {
     pub fn create(trust_domain: &str, now: SystemTime) -> Result<Self, Error> {
         check_trust_domain(trust_domain)?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let certificate = authority_params(trust_domain, now)?.self_signed(&key)?;
-        Self::from_pem(&certificate.pem(), &key.serialize_pem()).map_err(|reason| Error::Content {
-            path: PathBuf::from("the new authority"),
-            reason,
-        })
+        let mut params = authority_params(trust_domain)?;
+        // One intermediate may stand between it and a leaf: a control plane's own.
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
+        (params.not_before, params.not_after) = window(whole_seconds(now), AUTHORITY_TTL)?;
+        let certificate = params.self_signed(&key)?;
+        Self::new_from_pem(&certificate.pem(), &key)
+    }
+
+    /// Makes an authority that this root vouches for, and that signs leaves only; it never
+    /// outlives the root.
+    ///
+    /// # Errors
+    /// [`Error::NotRoot`], a validity that is not possible, an expired authority.
+    pub fn intermediate(&self, ttl: Duration, now: SystemTime) -> Result<Self, Error> {
+        if !self.chain_pem.is_empty() {
+            return Err(Error::NotRoot);
+        }
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = authority_params(&self.trust_domain)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.use_authority_key_identifier_extension = true;
+        (params.not_before, params.not_after) = self.window(ttl, now)?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Self::new_from_pem(&certificate.pem(), &key)
     }
 
     /// Reads `ca.pem` and `ca.key` from a directory.
@@ -182,6 +148,7 @@ impl Authority {
             pem,
             not_before,
             not_after,
+            ..
         } = self.sign(&key, id, ttl, now)?;
         Ok(Issued {
             chain_pem: pem,
@@ -204,7 +171,7 @@ impl Authority {
         ttl: Duration,
         now: SystemTime,
     ) -> Result<Chain, Error> {
-        let request = read_request(request)?;
+        let request = request::read(request)?;
         let name = SanType::URI(uri(id)?);
         if request
             .params
@@ -237,14 +204,32 @@ impl Authority {
         &self.certificate
     }
 
+    /// First and last moment of its certificate's validity.
+    #[must_use]
+    pub fn validity(&self) -> std::ops::RangeInclusive<OffsetDateTime> {
+        self.not_before..=self.not_after
+    }
+
+    fn new_from_pem(certificate_pem: &str, key: &KeyPair) -> Result<Self, Error> {
+        Self::from_pem(certificate_pem, &key.serialize_pem()).map_err(|reason| Error::Content {
+            path: PathBuf::from("the new authority"),
+            reason,
+        })
+    }
+
     fn from_pem(certificate_pem: &str, key_pem: &str) -> Result<Self, String> {
         let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .map_err(|e| format!("no PEM certificate in it ({e})"))?;
         let key = KeyPair::from_pem(key_pem).map_err(|e| format!("its key does not load ({e})"))?;
         let (trust_domain, validity) = check_authority(&der, &key)?;
+        let chain_pem = match is_root(&der).map_err(|e| e.to_string())? {
+            true => String::new(),
+            false => certificate_pem.to_owned(),
+        };
         let issuer = Issuer::from_ca_cert_der(&der, key).map_err(|e| e.to_string())?;
         Ok(Self {
             certificate: der,
+            chain_pem,
             certificate_pem: certificate_pem.to_owned(),
             key_pem: key_pem.to_owned(),
             issuer,
@@ -262,24 +247,33 @@ impl Authority {
         now: SystemTime,
     ) -> Result<Chain, Error> {
         self.check_id(id)?;
-        let now = whole_seconds(now);
-        if now < self.not_before || self.not_after <= now {
-            let [not_before, not_after] =
-                [self.not_before, self.not_after].map(certificate::rfc3339);
-            return Err(Error::Expired {
-                not_before,
-                not_after,
-            });
-        }
-        let mut params = leaf_params(id)?;
-        (params.not_before, params.not_after) = window(now, ttl)?;
-        params.not_after = params.not_after.min(self.not_after);
-        let pem = params.signed_by(key, &self.issuer)?.pem();
+        let serial = random_serial()?;
+        let mut params = leaf_params(id, serial)?;
+        (params.not_before, params.not_after) = self.window(ttl, now)?;
+        let leaf = params.signed_by(key, &self.issuer)?;
         Ok(Chain {
-            pem,
+            pem: leaf.pem() + &self.chain_pem,
+            serial,
             not_before: params.not_before,
             not_after: params.not_after,
         })
+    }
+
+    /// From five minutes before `now` to `ttl` after it, but no longer than the own validity.
+    fn window(
+        &self,
+        ttl: Duration,
+        now: SystemTime,
+    ) -> Result<(OffsetDateTime, OffsetDateTime), Error> {
+        let now = whole_seconds(now);
+        if now < self.not_before || self.not_after <= now {
+            return Err(Error::Expired {
+                not_before: certificate::rfc3339(self.not_before),
+                not_after: certificate::rfc3339(self.not_after),
+            });
+        }
+        let (not_before, not_after) = window(now, ttl)?;
+        Ok((not_before, not_after.min(self.not_after)))
     }
 
     fn check_id(&self, id: &SpiffeId) -> Result<(), Error> {
@@ -294,6 +288,41 @@ impl Authority {
             return Err(Error::NoWorkload(id.clone()));
         }
         Ok(())
+    }
+}
+
+impl Serial {
+    /// That of a certificate, if one of our authorities can have issued it.
+    #[must_use]
+    pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let parsed = certificate::parse(certificate).ok()?;
+        parsed.raw_serial().try_into().ok().map(Self)
+    }
+}
+
+impl From<Serial> for String {
+    fn from(serial: Serial) -> Self {
+        serial.to_string()
+    }
+}
+
+impl TryFrom<String> for Serial {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let expected = "a serial number has 32 hexadecimal digits";
+        let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if text.len() != 32 || !text.bytes().all(is_hex) {
+            return Err(expected);
+        }
+        let number = u128::from_str_radix(&text, 16).map_err(|_| expected)?;
+        Ok(Self(number.to_be_bytes()))
+    }
+}
+
+impl std::fmt::Display for Serial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&certificate::hex(&self.0))
     }
 }
 
@@ -326,6 +355,14 @@ impl std::fmt::Debug for Authority {
     }
 }
 
+/// The public key of a request that proves possession of it: SEC1, uncompressed.
+///
+/// # Errors
+/// [`Error::Request`].
+pub fn requested_key(request: &[u8]) -> Result<Vec<u8>, Error> {
+    Ok(request::read(request)?.public_key.der_bytes().to_vec())
+}
+
 type Validity = std::ops::RangeInclusive<OffsetDateTime>;
 
 fn check_authority(der: &CertificateDer<'_>, key: &KeyPair) -> Result<(String, Validity), String> {
@@ -343,24 +380,26 @@ fn check_authority(der: &CertificateDer<'_>, key: &KeyPair) -> Result<(String, V
     Ok((id.trust_domain().to_owned(), validity))
 }
 
-fn authority_params(trust_domain: &str, now: SystemTime) -> Result<CertificateParams, Error> {
+fn is_root(der: &CertificateDer<'_>) -> Result<bool, certificate::Rejection> {
+    let parsed = certificate::parse(der)?;
+    Ok(parsed.issuer().as_raw() == parsed.subject().as_raw())
+}
+
+fn authority_params(trust_domain: &str) -> Result<CertificateParams, Error> {
     let id = SpiffeId::parse(&format!("spiffe://{trust_domain}"))?;
     let serial = random_serial()?;
     // Two authorities of one trust domain must be told apart while one replaces the other.
-    let tag = certificate::hex(&serial[..4]);
+    let tag = certificate::hex(&serial.0[..4]);
     let mut name = format!("authority {tag} of {trust_domain}");
     name.truncate(COMMON_NAME_CHARS_MAX);
     let mut params = named_params(&id, serial)?;
     params.distinguished_name.push(DnType::CommonName, name);
-    // One intermediate may stand between it and a leaf: a control plane's own.
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    (params.not_before, params.not_after) = window(whole_seconds(now), AUTHORITY_TTL)?;
     Ok(params)
 }
 
-fn leaf_params(id: &SpiffeId) -> Result<CertificateParams, Error> {
-    let mut params = named_params(id, random_serial()?)?;
+fn leaf_params(id: &SpiffeId, serial: Serial) -> Result<CertificateParams, Error> {
+    let mut params = named_params(id, serial)?;
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![
@@ -371,14 +410,14 @@ fn leaf_params(id: &SpiffeId) -> Result<CertificateParams, Error> {
     Ok(params)
 }
 
-fn named_params(id: &SpiffeId, serial: [u8; 16]) -> Result<CertificateParams, Error> {
+fn named_params(id: &SpiffeId, serial: Serial) -> Result<CertificateParams, Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params
         .distinguished_name
         .push(DnType::OrganizationName, "Leno");
     params.subject_alt_names = vec![SanType::URI(uri(id)?)];
-    params.serial_number = Some(SerialNumber::from_slice(&serial));
+    params.serial_number = Some(SerialNumber::from_slice(&serial.0));
     Ok(params)
 }
 
@@ -398,40 +437,13 @@ fn window(now: OffsetDateTime, ttl: Duration) -> Result<(OffsetDateTime, OffsetD
 }
 
 /// 127 random bits, not zero: unique and not to be guessed (RFC 5280, 4.1.2.2).
-fn random_serial() -> Result<[u8; 16], Error> {
+fn random_serial() -> Result<Serial, Error> {
     let mut serial = [0; 16];
     aws_lc_rs::rand::fill(&mut serial).map_err(|_| rcgen::Error::RingUnspecified)?;
     serial[0] = serial[0] & 0x7f | 0x40;
-    Ok(serial)
+    Ok(Serial(serial))
 }
 
 fn uri(id: &SpiffeId) -> Result<rcgen::string::Ia5String, Error> {
     Ok(rcgen::string::Ia5String::try_from(id.as_str())?)
-}
-
-/// Parses a request and checks its signature, which proves possession of the key.
-fn read_request(bytes: &[u8]) -> Result<CertificateSigningRequestParams, Error> {
-    let refuse = |e: &dyn std::fmt::Display| Error::Request(e.to_string());
-    let der = if bytes.starts_with(b"-----BEGIN") {
-        CertificateSigningRequestDer::from_pem_slice(bytes).map_err(|e| refuse(&e))?
-    } else {
-        CertificateSigningRequestDer::from(bytes.to_vec())
-    };
-    if !holds_p256_key(&der) {
-        return Err(refuse(&"its key is not ECDSA P-256"));
-    }
-    CertificateSigningRequestParams::from_der(&der).map_err(|e| refuse(&e))
-}
-
-fn holds_p256_key(request: &[u8]) -> bool {
-    let Ok((_, request)) = X509CertificationRequest::from_der(request) else {
-        return false;
-    };
-    let key = &request.certification_request_info.subject_pki;
-    let curve = key
-        .algorithm
-        .parameters
-        .as_ref()
-        .and_then(|any| any.as_oid().ok());
-    curve.is_some_and(|oid| oid == x509_parser::oid_registry::OID_EC_P256)
 }

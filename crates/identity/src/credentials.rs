@@ -2,20 +2,31 @@
 //! The proxy loads them at start and again on every change; a load that fails leaves the
 //! previous credentials in use. Never prints key material.
 
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustls::RootCertStore;
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls_pki_types::{CertificateDer, UnixTime};
 use time::OffsetDateTime;
+use zeroize::Zeroizing;
 
-use crate::certificate::{self, FileError, Rejection, Summary};
-use crate::spiffe::{ParseError, SpiffeId, check_trust_domain};
-use crate::tls;
+pub use crate::bundle::Fingerprint;
+use crate::bundle::{Source, TrustBundle, read_certificates};
+use crate::certificate::{self, Rejection, Summary};
+use crate::key::{self, PrivateKey};
+use crate::renewal;
+use crate::spiffe::{SpiffeId, check_trust_domain};
+use crate::verifier::{self, Usage};
+
+mod error;
+
+pub use error::{Error, Origin};
+
+const CHAIN: &str = "the certificate chain";
+const BUNDLE: &str = "the trust bundle";
 
 /// Where a workload's credentials lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,77 +39,17 @@ pub struct Paths {
     pub trust_bundle: PathBuf,
 }
 
-/// Why credentials cannot be used; says which file, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The trust domain's name is not valid.
-    #[error(transparent)]
-    TrustDomain(#[from] ParseError),
-    /// A file cannot be read.
-    #[error("cannot read {path}: {reason}; check the path under `identity` and who may read it")]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        reason: std::io::Error,
-    },
-    /// A file is not PEM, or has nothing of the wanted kind in it.
-    #[error("{path} holds no {wanted}: {reason}; it must be PEM, as `leno cert` writes it")]
-    Pem {
-        /// Which file.
-        path: PathBuf,
-        /// `certificate` or `private key`.
-        wanted: &'static str,
-        /// What the reader said.
-        reason: String,
-    },
-    /// The leaf is not one of a workload of this trust domain.
-    #[error("{path} is not usable: {rejection}")]
-    Leaf {
-        /// The chain's file.
-        path: PathBuf,
-        /// What is wrong.
-        rejection: Rejection,
-    },
-    /// The leaf is not valid at this time.
-    #[error(
-        "{path} is valid from {not_before} to {not_after} only; \
-         issue a new certificate (or set the clock)"
-    )]
-    Expired {
-        /// The chain's file.
-        path: PathBuf,
-        /// RFC 3339.
-        not_before: String,
-        /// RFC 3339.
-        not_after: String,
-    },
-    /// The key is not P-256, or does not load.
-    #[error("{path} is not usable: {reason}; the mesh needs an ECDSA P-256 key")]
-    Key {
-        /// The key's file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The key is not the certificate's.
-    #[error("{key} is not the key of {certificate}; write both anew, the key first")]
-    KeyMismatch {
-        /// The key's file.
-        key: PathBuf,
-        /// The chain's file.
-        certificate: PathBuf,
-    },
-    /// No certificate of the bundle can be trusted now.
-    #[error(
-        "{path} holds no certificate authority that is valid now ({reason}); renew the trust bundle"
-    )]
-    TrustBundle {
-        /// The bundle's file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+/// What credentials are made of, where they do not lie in files.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// The chain, PEM, leaf first.
+    pub chain: &'a str,
+    /// The leaf's private key.
+    pub key: &'a PrivateKey,
+    /// The certificates that are trusted to sign peers' certificates, PEM, newest first.
+    pub trust_bundle: &'a str,
+    /// Lists of revoked certificates, PEM; may be empty.
+    pub revocations: &'a str,
 }
 
 /// One workload's credentials: who it is, how it proves it, whom it trusts.
@@ -108,23 +59,20 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Credentials {
     id: SpiffeId,
-    trust_domain: Arc<str>,
+    not_before: OffsetDateTime,
     not_after: OffsetDateTime,
     key: Arc<CertifiedKey>,
     bundle: Arc<TrustBundle>,
+    is_from_newest: bool,
     warnings: Arc<[String]>,
 }
 
-/// The authorities that are trusted, and what makes this bundle differ from another.
-pub(crate) struct TrustBundle {
-    pub(crate) roots: Arc<RootCertStore>,
-    pub(crate) certificates: Vec<CertificateDer<'static>>,
-    pub(crate) fingerprint: Fingerprint,
+/// Credentials that are being read, each part with its origin.
+struct Reading<'a> {
+    chain: (&'a [u8], Origin),
+    key: (&'a PrivateKey, Origin),
+    bundle: Source<'a>,
 }
-
-/// Two trust bundles with equal fingerprints trust the same authorities for the same domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint([u8; 32]);
 
 /// What the admin page shows of credentials.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -138,6 +86,8 @@ pub struct Overview {
     pub certificate_chain: Vec<Summary>,
     /// The trusted authorities.
     pub trust_bundle: Vec<Summary>,
+    /// How many certificates are revoked.
+    pub revoked: usize,
     /// What is not right but does not keep them from being used.
     pub warnings: Vec<String>,
 }
@@ -158,18 +108,90 @@ impl Credentials {
     /// As [`Credentials::load`].
     pub fn load_at(paths: &Paths, trust_domain: &str, now: SystemTime) -> Result<Self, Error> {
         check_trust_domain(trust_domain)?;
-        let now = OffsetDateTime::from(now);
-        let chain = read_certificates(&paths.certificate)?;
-        let (id, not_after) = check_leaf(&chain[0], &paths.certificate, trust_domain, now)?;
-        let key = read_key(paths, chain)?;
-        let mut warnings = Vec::from_iter(permission_warning(&paths.key));
-        let bundle = read_bundle(&paths.trust_bundle, trust_domain, now, &mut warnings)?;
-        warnings.extend(chain_warning(&key.cert, &bundle, paths, now));
+        let chain = read(&paths.certificate)?;
+        let key = PrivateKey::from_pem(&read(&paths.key)?);
+        let key = key.map_err(|e| key_error(e, Origin::File(paths.key.clone())))?;
+        let authorities = read(&paths.trust_bundle)?;
+        let reading = Reading {
+            chain: (&chain, Origin::File(paths.certificate.clone())),
+            key: (&key, Origin::File(paths.key.clone())),
+            bundle: Source {
+                origin: Origin::File(paths.trust_bundle.clone()),
+                authorities: &authorities,
+                revocations: &[],
+            },
+        };
+        let own = Vec::from_iter(permission_warning(&paths.key));
+        Self::read(&reading, trust_domain, now.into(), own)
+    }
+
+    /// Checks parts that do not lie in files, as [`Credentials::load`] checks files.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the part's name.
+    pub fn from_parts(
+        parts: &Parts<'_>,
+        trust_domain: &str,
+        now: SystemTime,
+    ) -> Result<Self, Error> {
+        let reading = Reading {
+            chain: (parts.chain.as_bytes(), Origin::Part(CHAIN)),
+            key: (parts.key, Origin::Part("the private key")),
+            bundle: Source {
+                origin: Origin::Part(BUNDLE),
+                authorities: parts.trust_bundle.as_bytes(),
+                revocations: parts.revocations.as_bytes(),
+            },
+        };
+        Self::read(&reading, trust_domain, now.into(), Vec::new())
+    }
+
+    /// The same chain and key with other authorities or other revocations; both PEM, as in
+    /// [`TrustBundle::from_pem`].
+    ///
+    /// # Errors
+    /// As [`TrustBundle::from_pem`]: the caller goes on with the credentials that it has.
+    pub fn with_bundle(
+        &self,
+        trust_bundle: &str,
+        revocations: &str,
+        now: SystemTime,
+    ) -> Result<Self, Error> {
+        let bundle = TrustBundle::from_pem(trust_bundle, revocations, self.trust_domain(), now)?;
+        let mut warnings = bundle.warnings().to_vec();
+        let (chain, now) = (&self.key.cert, unix_time(now.into()));
+        let names = [Origin::Part(CHAIN), Origin::Part(BUNDLE)];
+        warnings.extend(chain_warning(chain, &bundle, names.each_ref(), now));
+        Ok(Self {
+            is_from_newest: verifier::is_from_newest(chain, &bundle, now),
+            bundle: Arc::new(bundle),
+            warnings: warnings.into(),
+            ..self.clone()
+        })
+    }
+
+    fn read(
+        reading: &Reading<'_>,
+        trust_domain: &str,
+        now: OffsetDateTime,
+        mut warnings: Vec<String>,
+    ) -> Result<Self, Error> {
+        let Reading { chain, key, bundle } = reading;
+        check_trust_domain(trust_domain)?;
+        let ders = read_certificates(chain.0, &chain.1)?;
+        let (id, validity) = check_leaf(&ders[0], &chain.1, trust_domain, now)?;
+        let certified = certify(ders, &chain.1, key)?;
+        let names = [&chain.1, &bundle.origin];
+        let bundle = TrustBundle::read(bundle, trust_domain, now)?;
+        warnings.extend_from_slice(bundle.warnings());
+        let now = unix_time(now);
+        warnings.extend(chain_warning(&certified.cert, &bundle, names, now));
         Ok(Self {
             id,
-            trust_domain: trust_domain.into(),
-            not_after,
-            key: Arc::new(key),
+            not_before: *validity.start(),
+            not_after: *validity.end(),
+            is_from_newest: verifier::is_from_newest(&certified.cert, &bundle, now),
+            key: Arc::new(certified),
             bundle: Arc::new(bundle),
             warnings: warnings.into(),
         })
@@ -184,7 +206,13 @@ impl Credentials {
     /// Whose ids are accepted.
     #[must_use]
     pub fn trust_domain(&self) -> &str {
-        &self.trust_domain
+        self.bundle.trust_domain()
+    }
+
+    /// First moment of the leaf's validity.
+    #[must_use]
+    pub fn not_before(&self) -> OffsetDateTime {
+        self.not_before
     }
 
     /// Last moment of the leaf's validity. A connection should not outlive it.
@@ -200,10 +228,29 @@ impl Credentials {
         &self.warnings
     }
 
-    /// Changes exactly when the trusted authorities or the trust domain change.
+    /// Whom the workload trusts.
+    #[must_use]
+    pub fn bundle(&self) -> &Arc<TrustBundle> {
+        &self.bundle
+    }
+
+    /// Changes exactly when what is trusted changes: [`TrustBundle::fingerprint`].
     #[must_use]
     pub fn bundle_fingerprint(&self) -> Fingerprint {
-        self.bundle.fingerprint
+        self.bundle.fingerprint()
+    }
+
+    /// Whether the first authority of the bundle has issued the leaf. If not, a newer one has
+    /// taken over, and the certificate should be renewed [`soon`](renewal::soon).
+    #[must_use]
+    pub fn is_from_newest_authority(&self) -> bool {
+        self.is_from_newest
+    }
+
+    /// How long from `now` until the leaf should be renewed: [`renewal::due`].
+    #[must_use]
+    pub fn renewal_due(&self, now: SystemTime, random: u64) -> Duration {
+        renewal::due(self.not_before, self.not_after, now, random)
     }
 
     /// What the admin page shows.
@@ -216,19 +263,16 @@ impl Credentials {
         };
         Overview {
             id: self.id.to_string(),
-            trust_domain: self.trust_domain.to_string(),
+            trust_domain: self.trust_domain().to_owned(),
             certificate_chain: all(&self.key.cert),
-            trust_bundle: all(&self.bundle.certificates),
+            trust_bundle: all(self.bundle.authorities()),
+            revoked: self.bundle.revoked_count(),
             warnings: self.warnings.to_vec(),
         }
     }
 
     pub(crate) fn key(&self) -> &Arc<CertifiedKey> {
         &self.key
-    }
-
-    pub(crate) fn roots(&self) -> &Arc<RootCertStore> {
-        &self.bundle.roots
     }
 }
 
@@ -242,32 +286,22 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|reason| Error::Read {
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let bytes = std::fs::read(path).map_err(|reason| Error::Read {
         path: path.to_owned(),
         reason,
-    })
-}
-
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    certificate::read_file(path).map_err(|error| match error {
-        FileError::Read { path, reason } => Error::Read { path, reason },
-        FileError::Pem { path, reason } => Error::Pem {
-            path,
-            wanted: "certificate",
-            reason,
-        },
-    })
+    });
+    bytes.map(Zeroizing::new)
 }
 
 fn check_leaf(
     leaf: &CertificateDer<'_>,
-    path: &Path,
+    origin: &Origin,
     trust_domain: &str,
     now: OffsetDateTime,
-) -> Result<(SpiffeId, OffsetDateTime), Error> {
+) -> Result<(SpiffeId, RangeInclusive<OffsetDateTime>), Error> {
     let refuse = |rejection| Error::Leaf {
-        path: path.to_owned(),
+        origin: origin.clone(),
         rejection,
     };
     let id = certificate::workload_id(leaf).map_err(refuse)?;
@@ -277,50 +311,42 @@ fn check_leaf(
     }
     let validity = certificate::validity(leaf).map_err(refuse)?;
     if !validity.contains(&now) {
-        let (not_before, not_after) = (
-            certificate::rfc3339(*validity.start()),
-            certificate::rfc3339(*validity.end()),
-        );
         return Err(Error::Expired {
-            path: path.to_owned(),
-            not_before,
-            not_after,
+            origin: origin.clone(),
+            not_before: certificate::rfc3339(*validity.start()),
+            not_after: certificate::rfc3339(*validity.end()),
         });
     }
-    Ok((id, *validity.end()))
+    Ok((id, validity))
 }
 
-fn read_key(paths: &Paths, chain: Vec<CertificateDer<'static>>) -> Result<CertifiedKey, Error> {
-    let path = || paths.key.clone();
-    let der = PrivateKeyDer::from_pem_slice(&read(&paths.key)?).map_err(|e| Error::Pem {
-        path: path(),
-        wanted: "private key",
-        reason: e.to_string(),
-    })?;
-    let key = tls::provider()
-        .key_provider
-        .load_private_key(der)
-        .map_err(|e| Error::Key {
-            path: path(),
-            reason: e.to_string(),
-        })?;
-    if key
-        .choose_scheme(&[rustls::SignatureScheme::ECDSA_NISTP256_SHA256])
-        .is_none()
-    {
-        let reason = "it is of another kind".to_owned();
-        return Err(Error::Key {
-            path: path(),
-            reason,
-        });
-    }
-    let key = CertifiedKey::new(chain, key);
-    match key.keys_match() {
-        Ok(()) => Ok(key),
+fn certify(
+    chain: Vec<CertificateDer<'static>>,
+    origin: &Origin,
+    key: &(&PrivateKey, Origin),
+) -> Result<CertifiedKey, Error> {
+    let signer = key.0.signer().map_err(|e| key_error(e, key.1.clone()))?;
+    let certified = CertifiedKey::new(chain, signer);
+    match certified.keys_match() {
+        Ok(()) => Ok(certified),
         Err(_) => Err(Error::KeyMismatch {
-            key: path(),
-            certificate: paths.certificate.clone(),
+            key: key.1.clone(),
+            certificate: origin.clone(),
         }),
+    }
+}
+
+fn key_error(error: key::Error, origin: Origin) -> Error {
+    match error {
+        key::Error::Pem(reason) => Error::Pem {
+            origin,
+            wanted: "private key",
+            reason,
+        },
+        error => Error::Key {
+            origin,
+            reason: error.to_string(),
+        },
     }
 }
 
@@ -335,86 +361,21 @@ fn permission_warning(key: &Path) -> Option<String> {
     })
 }
 
-fn read_bundle(
-    path: &Path,
-    trust_domain: &str,
-    now: OffsetDateTime,
-    warnings: &mut Vec<String>,
-) -> Result<TrustBundle, Error> {
-    let mut roots = RootCertStore::empty();
-    let mut certificates = Vec::new();
-    for der in read_certificates(path)? {
-        match check_root(&der, now).and_then(|()| {
-            roots
-                .add(der.clone())
-                .map_err(|e| format!("it is no usable trust anchor ({e})"))
-        }) {
-            Ok(()) => certificates.push(der),
-            Err(reason) => warnings.push(format!("{}: left out: {reason}", path.display())),
-        }
-    }
-    if certificates.is_empty() {
-        let reason = warnings.last().cloned().unwrap_or_default();
-        return Err(Error::TrustBundle {
-            path: path.to_owned(),
-            reason,
-        });
-    }
-    let fingerprint = fingerprint(&certificates, trust_domain);
-    Ok(TrustBundle {
-        roots: Arc::new(roots),
-        certificates,
-        fingerprint,
-    })
-}
-
-/// The chain check takes a root at its word, so its validity is checked here.
-fn check_root(der: &CertificateDer<'_>, now: OffsetDateTime) -> Result<(), String> {
-    let summary = certificate::summary(der).map_err(|e| e.to_string())?;
-    let validity = certificate::validity(der).map_err(|e| e.to_string())?;
-    if !summary.is_authority {
-        return Err(format!("`{}` is not an authority", summary.subject));
-    }
-    if !validity.contains(&now) {
-        return Err(format!(
-            "`{}` is valid from {} to {} only",
-            summary.subject, summary.not_before, summary.not_after
-        ));
-    }
-    Ok(())
-}
-
-/// The order in the file and repetitions do not matter.
-fn fingerprint(certificates: &[CertificateDer<'_>], trust_domain: &str) -> Fingerprint {
-    use aws_lc_rs::digest::{Context, SHA256, digest};
-    let mut each: Vec<_> = certificates
-        .iter()
-        .map(|der| digest(&SHA256, der).as_ref().to_vec())
-        .collect();
-    each.sort_unstable();
-    each.dedup();
-    let mut whole = Context::new(&SHA256);
-    each.iter().for_each(|one| whole.update(one));
-    whole.update(trust_domain.as_bytes());
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(whole.finish().as_ref());
-    Fingerprint(bytes)
-}
-
 /// Peers usually trust what the workload trusts; while authorities change, they may not.
 fn chain_warning(
     chain: &[CertificateDer<'_>],
     bundle: &TrustBundle,
-    paths: &Paths,
-    now: OffsetDateTime,
+    [own, trusted]: [&Origin; 2],
+    now: UnixTime,
 ) -> Option<String> {
-    let since_epoch = Duration::try_from(now - OffsetDateTime::UNIX_EPOCH).unwrap_or_default();
-    let now = UnixTime::since_unix_epoch(since_epoch);
-    let error = crate::verifier::check_chain(chain, &bundle.roots, now).err()?;
+    let error = verifier::check_chain(chain, bundle, Usage::Server, now).err()?;
     Some(format!(
-        "{} is not signed by an authority in {} ({error}): peers with the same trust bundle will \
-         refuse it",
-        paths.certificate.display(),
-        paths.trust_bundle.display()
+        "{own} is not vouched for by an authority in {trusted} ({error}): peers with the same \
+         trust bundle will refuse it"
     ))
+}
+
+fn unix_time(now: OffsetDateTime) -> UnixTime {
+    let since_epoch = Duration::try_from(now - OffsetDateTime::UNIX_EPOCH).unwrap_or_default();
+    UnixTime::since_unix_epoch(since_epoch)
 }

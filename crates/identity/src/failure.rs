@@ -15,6 +15,8 @@ pub enum HandshakeFailure {
     Expired,
     /// The peer's certificate is not valid yet (or the local clock is behind).
     NotYetValid,
+    /// The authority that signed the peer's chain has revoked it.
+    Revoked,
     /// No authority of the trust bundle signed the peer's chain.
     UnknownIssuer,
     /// A signature, of the chain or of the handshake, does not verify.
@@ -57,10 +59,11 @@ pub enum HandshakeFailure {
 
 impl HandshakeFailure {
     /// Every failure, in the order of declaration; the index of each is `self as usize`.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::NoCertificate,
         Self::Expired,
         Self::NotYetValid,
+        Self::Revoked,
         Self::UnknownIssuer,
         Self::BadSignature,
         Self::WrongPurpose,
@@ -88,6 +91,7 @@ impl HandshakeFailure {
             Self::NoCertificate => "no_certificate",
             Self::Expired => "expired",
             Self::NotYetValid => "not_yet_valid",
+            Self::Revoked => "revoked",
             Self::UnknownIssuer => "unknown_issuer",
             Self::BadSignature => "bad_signature",
             Self::WrongPurpose => "wrong_purpose",
@@ -158,6 +162,7 @@ fn classify_certificate(error: &CertificateError) -> HandshakeFailure {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             HandshakeFailure::NotYetValid
         }
+        CertificateError::Revoked => HandshakeFailure::Revoked,
         CertificateError::UnknownIssuer => HandshakeFailure::UnknownIssuer,
         CertificateError::BadSignature
         | CertificateError::UnsupportedSignatureAlgorithmContext { .. }

@@ -1,7 +1,7 @@
 //! Who a workload is and how it proves it: SPIFFE ids, a certificate authority on files,
 //! credentials read from disk, and the rustls configurations of the mesh.
-//! Called by the proxy (credentials, tls), the command and the benchmarks (ca). Knows nothing of
-//! Kubernetes, never opens a socket, and never logs key material.
+//! Called by the proxy (key, credentials, tls), the control plane (ca, tls), the command and the
+//! benchmarks (ca). Knows nothing of Kubernetes, never opens a socket, and never logs key material.
 
 /// The names: `spiffe://<trust domain>/ns/<namespace>/sa/<service account>`.
 pub mod spiffe;
@@ -12,8 +12,17 @@ pub mod ca;
 /// Reads certificates: subject, validity and the one SPIFFE id.
 pub mod certificate;
 
-/// A workload's own chain, key and trust bundle, read from files and checked.
+/// A workload's private key, and its request for a certificate.
+pub mod key;
+
+/// Whom a workload trusts: authorities, and what they have revoked.
+pub mod bundle;
+
+/// A workload's own chain, key and trust bundle, checked as a whole.
 pub mod credentials;
+
+/// When a certificate is renewed.
+pub mod renewal;
 
 /// Why a handshake failed, as a small set of metric labels.
 pub mod failure;
@@ -27,5 +36,7 @@ pub mod tickets;
 /// The rustls configurations of both sides.
 pub mod tls;
 
+pub use bundle::TrustBundle;
 pub use failure::HandshakeFailure;
+pub use key::PrivateKey;
 pub use spiffe::SpiffeId;

@@ -6,23 +6,24 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use rustls::client::Resumption;
+use rustls::client::{Resumption, WantsClientCert};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ServerConfig};
+use rustls::{ClientConfig, ConfigBuilder, ServerConfig};
 use rustls_pki_types::{CertificateDer, DnsName, ServerName, UnixTime};
 use time::OffsetDateTime;
 
+use crate::bundle::TrustBundle;
 use crate::certificate::{self, Rejection, workload_id};
 use crate::credentials::Credentials;
 use crate::failure::HandshakeFailure;
 pub use crate::failure::classify;
 use crate::spiffe::SpiffeId;
 pub use crate::tickets::Tickets;
-use crate::verifier::{Downstream, Upstream};
+use crate::verifier::{Downstream, Presented, Upstream};
 
 /// Requests of many connections on one, between two sidecars of ours. What breaks it is `leno/2`.
 pub const ALPN_HOP: &[u8] = b"leno/1";
@@ -84,20 +85,46 @@ pub fn server_config(
     alpn: &[&[u8]],
     tickets: &Arc<Tickets>,
 ) -> Result<Arc<ServerConfig>, Error> {
-    let verifier = Arc::new(Downstream::new(credentials)?);
-    let key = Arc::new(SingleCertAndKey::from(Arc::clone(credentials.key())));
-    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider()))
-        .with_protocol_versions(&[&TLS13])?
-        .with_client_cert_verifier(verifier)
-        .with_cert_resolver(key);
-    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    config.ignore_client_order = true;
+    let verifier = Downstream::new(credentials.bundle());
+    let mut config = accepting(credentials, verifier, alpn)?;
     config.enable_secret_extraction = true;
-    config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = tickets.keys(credentials.bundle_fingerprint())?;
     // One connection resumes one session; a second ticket would be bytes for nothing.
     config.send_tls13_tickets = 1;
     Ok(Arc::new(config))
+}
+
+/// The configuration of the control plane's port: a client certificate that is presented must be
+/// one of a workload of the trust domain, but none need be, since a workload that asks for its
+/// first has none. The caller asks the connection who the peer is, and must treat one without a
+/// certificate as a stranger. Sessions are not resumed: each connection proves itself anew.
+///
+/// # Errors
+/// [`Error::Rustls`].
+pub fn server_config_optional(
+    credentials: &Credentials,
+    alpn: &[&[u8]],
+) -> Result<Arc<ServerConfig>, Error> {
+    let verifier = Downstream::optional(credentials.bundle());
+    let mut config = accepting(credentials, verifier, alpn)?;
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+fn accepting(
+    credentials: &Credentials,
+    verifier: Downstream,
+    alpn: &[&[u8]],
+) -> Result<ServerConfig, Error> {
+    let key = Arc::new(SingleCertAndKey::from(Arc::clone(credentials.key())));
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider()))
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(Arc::new(verifier))
+        .with_cert_resolver(key);
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config.ignore_client_order = true;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(config)
 }
 
 /// The configuration for connecting to peers of which `expected` says who may answer. Sessions
@@ -111,19 +138,43 @@ pub fn client_config(
     alpn: &[&[u8]],
     expected: &[SpiffeId],
 ) -> Result<Arc<ClientConfig>, Error> {
-    check_expected(expected, credentials.trust_domain())?;
-    let verifier = Arc::new(Upstream::new(credentials, expected));
     let key = Arc::new(SingleCertAndKey::from(Arc::clone(credentials.key())));
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(provider()))
-        .with_protocol_versions(&[&TLS13])?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_client_cert_resolver(key);
+    let builder = connecting(credentials.bundle(), expected)?;
+    let mut config = builder.with_client_cert_resolver(key);
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     config.enable_sni = false;
     config.enable_secret_extraction = true;
     config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
     Ok(Arc::new(config))
+}
+
+/// The configuration for the first request of a workload that has no certificate yet: the peer
+/// proves itself as in [`client_config`], we do not. Nothing is resumed.
+///
+/// # Errors
+/// As [`client_config`].
+pub fn client_config_without_identity(
+    bundle: &Arc<TrustBundle>,
+    alpn: &[&[u8]],
+    expected: &[SpiffeId],
+) -> Result<Arc<ClientConfig>, Error> {
+    let mut config = connecting(bundle, expected)?.with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config.enable_sni = false;
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+fn connecting(
+    bundle: &Arc<TrustBundle>,
+    expected: &[SpiffeId],
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Error> {
+    check_expected(expected, bundle.trust_domain())?;
+    let verifier = Arc::new(Upstream::new(bundle, expected));
+    Ok(ClientConfig::builder_with_provider(Arc::clone(provider()))
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier))
 }
 
 /// `config` with other protocols. Sessions are shared with it: they prove who the peers are, not
@@ -184,14 +235,11 @@ pub fn recheck_at(
     side: Side<'_>,
     now: UnixTime,
 ) -> Result<SpiffeId, rustls::Error> {
-    let (leaf, intermediates) = chain
-        .split_first()
-        .ok_or(rustls::Error::NoCertificatesPresented)?;
+    let chain = Presented::new(chain)?;
+    let bundle = credentials.bundle();
     match side {
-        Side::Downstream => Downstream::new(credentials)?.check(leaf, intermediates, now),
-        Side::Upstream(expected) => {
-            Upstream::new(credentials, expected).check(leaf, intermediates, now)
-        }
+        Side::Downstream => Downstream::new(bundle).check(chain, now),
+        Side::Upstream(expected) => Upstream::new(bundle, expected).check(chain, now),
     }
 }
 

@@ -6,75 +6,74 @@
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerMisbehaved,
-    RootCertStore, SignatureScheme,
+    CertRevocationListError, CertificateError, DigitallySignedStruct, DistinguishedName, Error,
+    OtherError, PeerMisbehaved, SignatureScheme,
 };
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use webpki::{EndEntityCert, KeyUsage, RevocationOptionsBuilder, UnknownStatusPolicy};
 
+use crate::bundle::TrustBundle;
 use crate::certificate::{Rejection, workload_id};
-use crate::credentials::Credentials;
 use crate::spiffe::SpiffeId;
 use crate::tls::provider;
 
 /// Checks those who connect to us: any workload of the trust domain.
 #[derive(Debug)]
 pub(crate) struct Downstream {
-    chain: Arc<dyn ClientCertVerifier>,
-    trust_domain: Arc<str>,
+    bundle: Arc<TrustBundle>,
+    /// Whether a certificate must be presented; one that is presented is checked in any case.
+    required: bool,
 }
 
 /// Checks those whom we connect to: only the expected ones.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    roots: Arc<RootCertStore>,
-    trust_domain: Arc<str>,
+    bundle: Arc<TrustBundle>,
     expected: Arc<[SpiffeId]>,
 }
 
+/// What a leaf is used for (RFC 5280, section 4.2.1.12).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Usage {
+    Client,
+    Server,
+}
+
 impl Downstream {
-    pub(crate) fn new(credentials: &Credentials) -> Result<Self, Error> {
-        let roots = Arc::clone(credentials.roots());
-        let chain = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider()))
-            .build()
-            .map_err(|e| Error::General(e.to_string()))?;
-        Ok(Self {
-            chain,
-            trust_domain: credentials.trust_domain().into(),
-        })
+    pub(crate) fn new(bundle: &Arc<TrustBundle>) -> Self {
+        Self {
+            bundle: Arc::clone(bundle),
+            required: true,
+        }
     }
 
-    pub(crate) fn check(
-        &self,
-        leaf: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<SpiffeId, Error> {
-        self.chain.verify_client_cert(leaf, intermediates, now)?;
-        member(leaf, &self.trust_domain).map_err(refuse)
+    /// Lets those in, too, who present no certificate at all.
+    pub(crate) fn optional(bundle: &Arc<TrustBundle>) -> Self {
+        Self {
+            required: false,
+            ..Self::new(bundle)
+        }
+    }
+
+    pub(crate) fn check(&self, chain: Presented<'_>, now: UnixTime) -> Result<SpiffeId, Error> {
+        chain.check(&self.bundle, Usage::Client, now)?;
+        member(chain.leaf, self.bundle.trust_domain()).map_err(refuse)
     }
 }
 
 impl Upstream {
-    pub(crate) fn new(credentials: &Credentials, expected: &[SpiffeId]) -> Self {
+    pub(crate) fn new(bundle: &Arc<TrustBundle>, expected: &[SpiffeId]) -> Self {
         Self {
-            roots: Arc::clone(credentials.roots()),
-            trust_domain: credentials.trust_domain().into(),
+            bundle: Arc::clone(bundle),
             expected: expected.into(),
         }
     }
 
-    pub(crate) fn check(
-        &self,
-        leaf: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<SpiffeId, Error> {
-        check_server_chain(leaf, intermediates, &self.roots, now)?;
-        let id = member(leaf, &self.trust_domain).map_err(refuse)?;
+    pub(crate) fn check(&self, chain: Presented<'_>, now: UnixTime) -> Result<SpiffeId, Error> {
+        chain.check(&self.bundle, Usage::Server, now)?;
+        let id = member(chain.leaf, self.bundle.trust_domain()).map_err(refuse)?;
         if self.expected.contains(&id) {
             return Ok(id);
         }
@@ -86,25 +85,110 @@ impl Upstream {
     }
 }
 
+/// A chain as it was presented.
+#[derive(Clone, Copy)]
+pub(crate) struct Presented<'a> {
+    pub(crate) leaf: &'a CertificateDer<'a>,
+    pub(crate) intermediates: &'a [CertificateDer<'a>],
+}
+
+impl<'a> Presented<'a> {
+    /// Leaf first.
+    pub(crate) fn new(chain: &'a [CertificateDer<'a>]) -> Result<Self, Error> {
+        let (leaf, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
+        Ok(Self {
+            leaf,
+            intermediates,
+        })
+    }
+
+    fn check(self, bundle: &TrustBundle, usage: Usage, now: UnixTime) -> Result<(), Error> {
+        let lists: Vec<_> = bundle.revocations().iter().collect();
+        // An issuer without a list has revoked nobody; an old list is better than none.
+        let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
+            let options = options.with_status_policy(UnknownStatusPolicy::Allow);
+            options.build()
+        });
+        self.verify(bundle.anchors(), usage, now, revocation)
+            .map_err(chain_error)
+    }
+
+    fn verify(
+        self,
+        anchors: &[TrustAnchor<'_>],
+        usage: Usage,
+        now: UnixTime,
+        revocation: Option<webpki::RevocationOptions<'_>>,
+    ) -> Result<(), webpki::Error> {
+        let algorithms = provider().signature_verification_algorithms.all;
+        let usage = match usage {
+            Usage::Client => KeyUsage::client_auth(),
+            Usage::Server => KeyUsage::server_auth(),
+        };
+        EndEntityCert::try_from(self.leaf)?
+            .verify_for_usage(
+                algorithms,
+                anchors,
+                self.intermediates,
+                now,
+                usage,
+                revocation,
+                None,
+            )
+            .map(|_| ())
+    }
+}
+
 /// Whether the bundle vouches for a chain, leaf first.
 pub(crate) fn check_chain(
     chain: &[CertificateDer<'_>],
-    roots: &RootCertStore,
+    bundle: &TrustBundle,
+    usage: Usage,
     now: UnixTime,
 ) -> Result<(), Error> {
-    let (leaf, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
-    check_server_chain(leaf, intermediates, roots, now)
+    Presented::new(chain)?.check(bundle, usage, now)
 }
 
-fn check_server_chain(
-    leaf: &CertificateDer<'_>,
-    intermediates: &[CertificateDer<'_>],
-    roots: &RootCertStore,
+/// Whether a chain, leaf first, leads to the first authority of the bundle.
+pub(crate) fn is_from_newest(
+    chain: &[CertificateDer<'_>],
+    bundle: &TrustBundle,
     now: UnixTime,
-) -> Result<(), Error> {
-    let algorithms = provider().signature_verification_algorithms.all;
-    let leaf = ParsedCertificate::try_from(leaf)?;
-    verify_server_cert_signed_by_trust_anchor(&leaf, roots, intermediates, now, algorithms)
+) -> bool {
+    let newest = bundle.authorities().first();
+    let anchor = newest.and_then(|der| webpki::anchor_from_trusted_cert(der).ok());
+    let (Some(anchor), Ok(chain)) = (anchor, Presented::new(chain)) else {
+        return false;
+    };
+    chain.verify(&[anchor], Usage::Server, now, None).is_ok()
+}
+
+/// The one table from what is wrong with a chain to what rustls knows, and tells the peer.
+fn chain_error(error: webpki::Error) -> Error {
+    use webpki::Error as E;
+    match error {
+        E::CertExpired { time, not_after } => {
+            CertificateError::ExpiredContext { time, not_after }.into()
+        }
+        E::CertNotValidYet { time, not_before } => {
+            CertificateError::NotValidYetContext { time, not_before }.into()
+        }
+        E::CertRevoked => CertificateError::Revoked.into(),
+        E::UnknownIssuer => CertificateError::UnknownIssuer.into(),
+        E::InvalidSignatureForPublicKey
+        | E::SignatureAlgorithmMismatch
+        | E::UnsupportedSignatureAlgorithmContext(_)
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => {
+            CertificateError::BadSignature.into()
+        }
+        E::RequiredEkuNotFoundContext(_) | E::EmptyEkuExtension => {
+            CertificateError::InvalidPurpose.into()
+        }
+        E::InvalidCrlSignatureForPublicKey => {
+            Error::InvalidCertRevocationList(CertRevocationListError::BadSignature)
+        }
+        other => CertificateError::Other(OtherError(Arc::new(other))).into(),
+    }
 }
 
 fn member(leaf: &CertificateDer<'_>, trust_domain: &str) -> Result<SpiffeId, Rejection> {
@@ -147,13 +231,21 @@ impl ClientCertVerifier for Downstream {
         &[]
     }
 
+    fn client_auth_mandatory(&self) -> bool {
+        self.required
+    }
+
     fn verify_client_cert(
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.check(leaf, intermediates, now)
+        let chain = Presented {
+            leaf,
+            intermediates,
+        };
+        self.check(chain, now)
             .map(|_| ClientCertVerified::assertion())
     }
 
@@ -189,7 +281,11 @@ impl ServerCertVerifier for Upstream {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.check(leaf, intermediates, now)
+        let chain = Presented {
+            leaf,
+            intermediates,
+        };
+        self.check(chain, now)
             .map(|_| ServerCertVerified::assertion())
     }
 

@@ -18,8 +18,26 @@ pub struct Cluster {
     /// Written at the start of each opaque connection, so that endpoints learn who called.
     /// Invariant: `None` unless `protocol` is `Auto` or `Tcp`.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// How its endpoints are learnt.
+    pub discovery: Discovery,
+    /// Connections go on to the address that they were made to, in plaintext and unread.
+    /// Invariant: then there are no endpoints, and `protocol` is `Tcp`.
+    pub passthrough: bool,
     /// May be empty: then requests are answered 503.
     pub endpoints: Vec<Endpoint>,
+}
+
+/// How the endpoints of a cluster are learnt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Discovery {
+    /// They come with the cluster.
+    #[default]
+    Static,
+    /// The control plane is asked for them as soon as the cluster is known.
+    Eager,
+    /// The control plane is asked for them when a connection wants to go there for the first time.
+    OnDemand,
 }
 
 /// What the endpoints of a cluster speak.
@@ -57,6 +75,8 @@ pub enum Balance {
     RoundRobin,
     /// Of two chosen at random, the one with fewer requests in flight.
     LeastRequest,
+    /// The one with the address that the connection was made to, and no other.
+    OriginalDestination,
 }
 
 /// One address that answers.

@@ -20,6 +20,11 @@ pub struct Config {
     pub workers: usize,
     /// Files of the certificate; without them there is no mutual TLS.
     pub identity: Option<IdentityFiles>,
+    /// Who tells the sidecar the rest. Invariant: then `identity` is `None` and `listeners` and
+    /// `clusters` are what the control plane said last.
+    pub control: Option<ControlPlane>,
+    /// Where names are answered, over UDP and TCP; `None` is off.
+    pub dns: Option<SocketAddr>,
     /// Where the admin pages are served; `None` is off.
     pub admin: Option<SocketAddr>,
     /// Where Prometheus scrapes; `None` is off.
@@ -67,6 +72,48 @@ pub struct IdentityFiles {
     pub trust_bundle: PathBuf,
     /// The part of a SPIFFE id between `spiffe://` and the first slash.
     pub trust_domain: String,
+}
+
+/// How a sidecar reaches its control plane, and proves who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlane {
+    /// Any of them will do; never empty.
+    pub addresses: Vec<SocketAddr>,
+    /// The SPIFFE id that it must prove.
+    pub identity: String,
+    /// PEM of the authorities that it is trusted by at first.
+    pub trust_bundle: PathBuf,
+    /// The part of a SPIFFE id between `spiffe://` and the first slash.
+    pub trust_domain: String,
+    /// Where the one-time token is read from that proves the workload at first.
+    pub token: Option<TokenSource>,
+    /// Directory in which the last configuration and certificates are kept, so that the sidecar can
+    /// start without the control plane; `None` keeps nothing.
+    pub state: Option<PathBuf>,
+}
+
+/// Where a bootstrap token is read from. It is read once, and to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TokenSource {
+    /// Standard input: a descriptor that is inherited, so that no file and no environment has it.
+    StandardInput,
+    /// A file.
+    File(PathBuf),
+}
+
+/// The authorities whose certificates are accepted, and the certificates that are not any more.
+/// Nothing in it is secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustBundle {
+    /// Unique among the bundles.
+    pub name: String,
+    /// PEM of one or more authorities.
+    pub authorities: String,
+    /// PEM of lists of revoked certificates; may be empty.
+    pub revocations: String,
 }
 
 /// Where requests are logged, and how.

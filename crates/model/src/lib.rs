@@ -8,8 +8,10 @@ mod limits;
 mod listener;
 mod route;
 
-pub use cluster::{Balance, Cluster, Endpoint, Protocol, ProxyProtocol, Transport};
-pub use config::{AccessLog, Config, IdentityFiles, LogFormat, Workload};
+pub use cluster::{Balance, Cluster, Discovery, Endpoint, Protocol, ProxyProtocol, Transport};
+pub use config::{
+    AccessLog, Config, ControlPlane, IdentityFiles, LogFormat, TokenSource, TrustBundle, Workload,
+};
 pub use limits::Limits;
 pub use listener::{Direction, Listener, ListenerProtocol, TlsMode};
-pub use route::{Filter, HostMatch, Route};
+pub use route::{Backend, Filter, HostMatch, Route};

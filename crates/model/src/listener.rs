@@ -18,6 +18,16 @@ pub struct Listener {
     pub direction: Direction,
     /// Address to bind; port 0 takes any free one.
     pub address: SocketAddr,
+    /// Further addresses, of the same service in another family for example.
+    pub additional_addresses: Vec<SocketAddr>,
+    /// Whether it has a socket of its own. Without, it serves connections that were redirected to
+    /// a listener with `original_destination` and were made to one of its addresses.
+    pub bind: bool,
+    /// Its connections were redirected to it: each is handed to the listener without `bind` that
+    /// has the address it was made to, and served here if there is none.
+    pub original_destination: bool,
+    /// Names for which its addresses are the answer (lower case, without a dot at the end).
+    pub names: Vec<String>,
     /// Whether mesh TLS is expected. Invariant: `Disabled` on outbound listeners.
     pub tls: TlsMode,
     /// What is spoken on its connections, under mesh TLS if there is any.
@@ -42,6 +52,11 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// All of its addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> + Clone + '_ {
+        std::iter::once(self.address).chain(self.additional_addresses.iter().copied())
+    }
+
     /// 50 ms: clients that speak first do so within a round trip of the accept, so that they are
     /// rarely mistaken for silent ones; half of what a person would notice for those that wait.
     pub const DETECT_TIMEOUT: Duration = Duration::from_millis(50);

@@ -13,12 +13,23 @@ pub struct Route {
     pub hosts: Vec<HostMatch>,
     /// Whole segments: `/a` fits `/a` and `/a/b`, not `/ab`. Invariant: starts with `/`.
     pub prefix: String,
-    /// Name of the cluster that answers.
-    pub cluster: String,
+    /// Clusters that answer, in proportion to their weights.
+    /// Invariant: one of them has a weight above 0.
+    pub backends: Vec<Backend>,
     /// SPIFFE ids that may call; `None`: everybody (permissive).
     pub allow: Option<Vec<String>>,
     /// Applied in order to the request, in order to the response.
     pub filters: Vec<Filter>,
+}
+
+/// A cluster that answers a part of a route's requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backend {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Its share, relative to the others'; 0 for none.
+    pub weight: u32,
 }
 
 /// How a route's host compares with the request's authority, port and case aside.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::control::Status;
 use crate::log;
 use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::Registry;
@@ -36,6 +37,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct State {
     snapshot: ArcSwap<Snapshot>,
     ready: AtomicBool,
+    /// Of the conversation with the control plane, if there is one.
+    control: ArcSwapOption<Status>,
     described: OnceLock<Described>,
 }
 
@@ -55,6 +58,7 @@ impl State {
         Arc::new(Self {
             snapshot: ArcSwap::new(snapshot),
             ready: AtomicBool::new(false),
+            control: ArcSwapOption::empty(),
             described: OnceLock::new(),
         })
     }
@@ -68,6 +72,11 @@ impl State {
     /// Shows a reloaded configuration from now on.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.snapshot.store(snapshot);
+    }
+
+    /// Shows how the conversation with the control plane goes.
+    pub(crate) fn show_control(&self, status: &Status) {
+        self.control.store(Some(Arc::new(status.clone())));
     }
 
     /// True once all listeners are bound, false again when draining.

@@ -2,11 +2,13 @@
 //! `main`; what happens to a configuration after the start is in [`crate::reload`].
 
 use crate::config;
+use crate::control::{self, Told};
+use crate::dns;
 use crate::heap::Trimmer;
 use crate::log;
 use crate::options::Options;
 use crate::reload::Live;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Identity, Snapshot};
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::metrics::{Registry, SLOT_IDLE, SLOTS_MAX};
 use crate::worker::{self, Message, Plan, Seat};
@@ -15,13 +17,17 @@ use anyhow::Context;
 use identity::tls::Tickets;
 use model::Config;
 use rt::{Detached, Mailbox};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::process::{getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use rustix::thread::{clear_ambient_capability_set, set_capabilities, set_no_new_privs};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 /// A worker's stack: enough for a handshake, far below the default's 2 MiB.
 const STACK_BYTES: usize = 512 * 1024;
@@ -39,23 +45,29 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     raise_descriptors();
     let config = Arc::new(options.apply(config::load(&options.config)?));
     let tickets = Tickets::new();
-    let snapshot = Arc::new(Snapshot::build(Arc::clone(&config), &tickets, None)?);
+    let identity = Identity::load(&config, &tickets)?;
+    let snapshot = Arc::new(Snapshot::build(Arc::clone(&config), identity, None)?);
     let registry = Registry::new(&config.workload, SLOTS_MAX);
     let access_log = open_access_log(&config, &registry)?;
     let (seats, mailboxes) = make_seats(worker_count(&config))?;
     let sockets = socket::open_all(&config.listeners)?;
-    let bound = sockets
-        .iter()
-        .map(|(socket, addr)| (socket.name.to_string(), *addr))
-        .collect();
-    let mut live = Live::new(options.clone(), snapshot, tickets, Arc::clone(&seats));
+    let book = dns::Book::new(dns::Names::build(&config), registry.dns());
+    let mut live = Live::new(
+        options.clone(),
+        snapshot,
+        (tickets, book),
+        Arc::clone(&seats),
+    );
     live.listen(sockets);
-    let threads = start_workers(mailboxes, &live, &registry, access_log.as_ref())?;
+    // Threads begin with the rights of the one that starts them.
+    harden(options);
+    let (wants, wanted) = mpsc::unbounded_channel();
+    let threads = start_workers(mailboxes, &live, &registry, (&wants, access_log.as_ref()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        quiet(&mut live, &registry, bound).await?;
+        quiet(&mut live, &registry, wanted).await?;
         let limit = live.snapshot().config.limits.drain_timeout;
         drain(&seats, threads, limit).await;
         anyhow::Ok(())
@@ -64,6 +76,25 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         log.close(DRAIN_SLACK);
     }
     Ok(())
+}
+
+/// Gives up what a sidecar never needs, so that nobody gains it through one: reading its memory,
+/// and rights that it was started with.
+fn harden(options: &Options) {
+    let mut given_up = vec![set_no_new_privs(true)];
+    if !options.dumpable {
+        given_up.push(set_dumpable_behavior(DumpableBehavior::NotDumpable));
+    }
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    given_up.push(clear_ambient_capability_set());
+    given_up.push(set_capabilities(None, none));
+    for error in given_up.into_iter().filter_map(Result::err) {
+        log::warn(format_args!("more rights than needed are kept: {error}"));
+    }
 }
 
 /// Takes all descriptors that may be had: shells and supervisors start programs with 1,024 for the
@@ -123,11 +154,12 @@ fn start_workers(
     mailboxes: Mailboxes,
     live: &Live,
     registry: &Arc<Registry>,
-    access_log: Option<&AccessLog>,
+    (wants, access_log): (&UnboundedSender<Arc<str>>, Option<&AccessLog>),
 ) -> anyhow::Result<Vec<JoinHandle<()>>> {
     let start = |(id, mailbox)| {
         let plan = Plan {
             id,
+            wants: wants.clone(),
             mailbox,
             seats: Arc::clone(live.seats()),
             snapshot: Arc::clone(live.snapshot()),
@@ -149,11 +181,12 @@ fn start_workers(
     mailboxes.into_iter().enumerate().map(start).collect()
 }
 
-/// The quiet thread: admin pages, signals, changes of files. Returns when the process is to end.
+/// The quiet thread: admin pages, names, signals, changes of files, what the control plane says.
+/// Returns when the process is to end.
 async fn quiet(
     live: &mut Live,
     registry: &Arc<Registry>,
-    bound: Vec<(String, SocketAddr)>,
+    wanted: UnboundedReceiver<Arc<str>>,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -163,14 +196,20 @@ async fn quiet(
     let mut sweep = tokio::time::interval(SWEEP_PERIOD);
     #[expect(clippy::disallowed_methods, reason = "the quiet thread's own clock")]
     let started = Instant::now();
-    let surfaces = serve_admin(live, registry).await?;
-    announce(&surfaces, bound);
-    live.state().set_ready(true);
+    let mut surfaces = Some(serve_admin(live, registry).await?);
+    let mut told = ask_control(live, wanted)?;
+    if told.is_none() {
+        begin(live, &mut surfaces);
+    }
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hang_up.recv() => reload(live, registry),
+            Some(news) = hear(&mut told) => {
+                adopt(live, registry, news);
+                begin(live, &mut surfaces);
+            }
             _ = look.tick() => {
                 if trimmer.look(live.connections()) {
                     live.seats().iter().for_each(|seat| seat.sender.send(Message::Trim));
@@ -190,6 +229,44 @@ async fn quiet(
     Ok(())
 }
 
+/// Says, once, that the sidecar serves.
+fn begin(live: &Live, surfaces: &mut Option<Surfaces>) {
+    if let Some(surfaces) = surfaces.take() {
+        announce(&surfaces, live.bound());
+        live.state().set_ready(true);
+    }
+}
+
+/// Begins to listen to the control plane, if there is one.
+fn ask_control(
+    live: &Live,
+    wanted: UnboundedReceiver<Arc<str>>,
+) -> anyhow::Result<Option<mpsc::Receiver<Told>>> {
+    let config = &live.snapshot().config;
+    let Some(plane) = &config.control else {
+        return Ok(None);
+    };
+    let agent = control::Agent::new(plane, &config.workload, wanted)?;
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(agent.run(sender, Arc::clone(live.state())));
+    Ok(Some(receiver))
+}
+
+async fn hear(told: &mut Option<mpsc::Receiver<Told>>) -> Option<Told> {
+    match told {
+        Some(told) => told.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn adopt(live: &mut Live, registry: &Registry, told: Told) {
+    let result = live.adopt(told);
+    registry.reloaded(result.is_ok());
+    if let Err(error) = result {
+        log::error(format_args!("configuration kept as it was: {error:#}"));
+    }
+}
+
 fn reload(live: &mut Live, registry: &Registry) {
     let result = live.reload();
     registry.reloaded(result.is_ok());
@@ -199,10 +276,11 @@ fn reload(live: &mut Live, registry: &Registry) {
     }
 }
 
-/// Bound addresses of the admin and the metrics pages.
+/// Bound addresses of what the quiet thread serves.
 struct Surfaces {
     admin: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
+    dns: Vec<SocketAddr>,
 }
 
 async fn serve_admin(live: &mut Live, registry: &Arc<Registry>) -> anyhow::Result<Surfaces> {
@@ -210,7 +288,12 @@ async fn serve_admin(live: &mut Live, registry: &Arc<Registry>) -> anyhow::Resul
     live.describe(registry);
     let admin = serve_page(live, config.admin, admin::Surface::Admin).await?;
     let metrics = serve_page(live, config.metrics, admin::Surface::Metrics).await?;
-    Ok(Surfaces { admin, metrics })
+    let dns = config.dns.map(|addr| dns::serve(addr, live.book()));
+    Ok(Surfaces {
+        admin,
+        metrics,
+        dns: dns.transpose()?.unwrap_or_default(),
+    })
 }
 
 async fn serve_page(
@@ -228,16 +311,16 @@ async fn serve_page(
 }
 
 /// The one line on standard output.
-fn announce(surfaces: &Surfaces, bound: Vec<(String, SocketAddr)>) {
+fn announce<'a>(surfaces: &Surfaces, bound: impl Iterator<Item = (&'a String, SocketAddr)>) {
     let listeners: serde_json::Map<_, _> = bound
-        .into_iter()
-        .map(|(name, addr)| (name, addr.to_string().into()))
+        .map(|(name, addr)| (name.clone(), addr.to_string().into()))
         .collect();
     let line = serde_json::json!({
         "event": "ready",
         "pid": std::process::id(),
         "admin": surfaces.admin,
         "metrics": surfaces.metrics,
+        "dns": surfaces.dns,
         "listeners": listeners,
     });
     println!("{line}");

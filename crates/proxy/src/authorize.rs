@@ -25,7 +25,7 @@ mod tests {
         let allow = allow.map(|ids| ids.iter().map(parse).collect());
         let route = Route {
             prefix: Box::from(*b"/"),
-            cluster: 0,
+            backends: Box::new([(0, 1)]),
             allow,
             filters: Vec::new(),
         };

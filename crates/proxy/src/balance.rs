@@ -2,6 +2,7 @@
 //! called by `request` once per attempt.
 
 use model::Balance;
+use std::net::SocketAddr;
 
 /// Endpoints that one request can have tried; a request gives up long before.
 pub(crate) const TRIED_MAX: usize = 64;
@@ -12,6 +13,8 @@ pub(crate) trait Candidate {
     fn load(&self) -> u32;
     /// Whether it is trusted to take a connection.
     fn is_healthy(&self) -> bool;
+    /// Whether it is what a connection to `destination` was meant for.
+    fn is_at(&self, destination: SocketAddr) -> bool;
 }
 
 /// The endpoints that a request has tried in vain, as places.
@@ -34,27 +37,29 @@ impl Tried {
 
 /// The place of the endpoint to use. `turn` grows by one per choice, `random` is random. Where no
 /// endpoint is healthy, one is chosen as if all were: a guess is better than a refusal.
+/// `destination` is where the connection was made to, as far as that is known.
 pub(crate) fn pick<C: Candidate>(
     candidates: &[C],
-    balance: Balance,
+    (balance, destination): (Balance, Option<SocketAddr>),
     tried: Tried,
     turn: usize,
     random: impl FnOnce() -> u64,
 ) -> Option<usize> {
-    if let ([only], 0) = (candidates, tried.0) {
-        let _ = only;
+    if balance == Balance::OriginalDestination {
+        let destination = destination?;
+        let mut places = 0..candidates.len();
+        return places.find(|place| !tried.has(*place) && candidates[*place].is_at(destination));
+    }
+    if let ([_], 0) = (candidates, tried.0) {
         return Some(0);
     }
     let healthy = |place: &usize| !tried.has(*place) && candidates[*place].is_healthy();
     let untried = |place: &usize| !tried.has(*place);
-    match balance {
-        Balance::RoundRobin => {
-            share(candidates.len(), turn, healthy).or_else(|| next(candidates.len(), turn, untried))
-        }
-        Balance::LeastRequest => {
-            least(candidates, random(), healthy).or_else(|| next(candidates.len(), turn, untried))
-        }
-    }
+    let chosen = match balance {
+        Balance::LeastRequest => least(candidates, random(), healthy),
+        _ => share(candidates.len(), turn, healthy),
+    };
+    chosen.or_else(|| next(candidates.len(), turn, untried))
 }
 
 /// The place whose turn it is. The turns of one that does not fit are dealt out to all that do:
@@ -112,6 +117,11 @@ mod tests {
         fn is_healthy(&self) -> bool {
             self.1
         }
+
+        /// Its load stands for its port.
+        fn is_at(&self, destination: SocketAddr) -> bool {
+            u32::from(destination.port()) == self.0
+        }
     }
 
     fn counts(candidates: &[Fake], balance: Balance, tried: Tried) -> Vec<usize> {
@@ -121,7 +131,7 @@ mod tests {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            if let Some(place) = pick(candidates, balance, tried, turn, || random) {
+            if let Some(place) = pick(candidates, (balance, None), tried, turn, || random) {
                 counts[place] += 1;
             }
         }
@@ -178,7 +188,13 @@ mod tests {
         }
         tried.add(2);
         assert_eq!(
-            pick(&vec![Fake(0, true); 3], Balance::RoundRobin, tried, 0, || 0),
+            pick(
+                &vec![Fake(0, true); 3],
+                (Balance::RoundRobin, None),
+                tried,
+                0,
+                || 0
+            ),
             None
         );
     }
@@ -195,8 +211,25 @@ mod tests {
             );
         }
         assert_eq!(
-            pick::<Fake>(&[], Balance::RoundRobin, Tried::default(), 0, || 0),
+            pick::<Fake>(&[], (Balance::RoundRobin, None), Tried::default(), 0, || 0),
             None
         );
+    }
+
+    #[test]
+    fn the_original_destination_is_taken_and_no_other() {
+        let fakes = [Fake(80, false), Fake(81, true)];
+        let check = |destination: Option<&str>, tried, expected| {
+            let destination = destination.map(|addr| addr.parse().unwrap());
+            let choice = (Balance::OriginalDestination, destination);
+            assert_eq!(pick(&fakes, choice, tried, 1, || 0), expected);
+        };
+        check(Some("192.0.2.1:80"), Tried::default(), Some(0));
+        check(Some("192.0.2.1:81"), Tried::default(), Some(1));
+        check(Some("192.0.2.1:82"), Tried::default(), None);
+        check(None, Tried::default(), None);
+        let mut tried = Tried::default();
+        tried.add(0);
+        check(Some("192.0.2.1:80"), tried, None);
     }
 }

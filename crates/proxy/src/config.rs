@@ -3,22 +3,17 @@
 //! it does not know. The schema is documented in `docs/configuration.md`.
 
 mod clusters;
-mod fault;
-mod fields;
 mod listeners;
 mod names;
-mod node;
 mod routes;
-mod scalar;
 mod sections;
 
 use std::path::{Path, PathBuf};
 
-use fields::Fields;
-use model::Config;
-use node::Node;
+use model::{Cluster, Config, Listener};
+use yaml::{Fields, Node};
 
-pub use fault::Fault;
+pub use yaml::Fault;
 
 /// Larger files are refused before they are read into memory: the largest sensible one, with
 /// thousands of endpoints, is below 1 MiB.
@@ -28,6 +23,8 @@ const KEYS: &[&str] = &[
     "workload",
     "workers",
     "identity",
+    "control",
+    "dns",
     "admin",
     "metrics",
     "accessLog",
@@ -100,13 +97,12 @@ fn read(path: &Path) -> std::io::Result<String> {
 fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
     let fields = Fields::open(root, "the configuration", KEYS)?;
     let identity = fields.map("identity", |node| sections::identity(node, origin))?;
-    let clusters = clusters::read(fields.required("clusters")?, identity.is_some())?;
-    let mut taken = names::Addresses::default();
-    let known = listeners::Known {
-        clusters: &clusters,
-        identity: identity.is_some(),
+    let control = fields.map("control", |node| sections::control(node, origin))?;
+    let mut taken = names::Addresses::bound();
+    let (listeners, clusters) = match control {
+        None => mesh(&fields, identity.is_some(), &mut taken)?,
+        Some(_) => told(&fields)?,
     };
-    let listeners = listeners::read(fields.required("listeners")?, &known, &mut taken)?;
     Ok(Config {
         workload: sections::workload(fields.required("workload")?)?,
         workers: fields
@@ -120,9 +116,38 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
             .unwrap_or_else(|| Config::OPAQUE_PORTS.to_vec()),
         limits: fields.map("limits", sections::limits)?.unwrap_or_default(),
         identity,
+        control,
+        dns: fields.map("dns", |node| taken.claim(node))?,
         listeners,
         clusters,
     })
+}
+
+/// What the file says itself.
+fn mesh(
+    fields: &Fields<'_>,
+    identity: bool,
+    taken: &mut names::Addresses,
+) -> Result<(Vec<Listener>, Vec<Cluster>), Fault> {
+    let clusters = clusters::read(fields.required("clusters")?, identity)?;
+    let known = listeners::Known {
+        clusters: &clusters,
+        identity,
+    };
+    let listeners = listeners::read(fields.required("listeners")?, &known, taken)?;
+    Ok((listeners, clusters))
+}
+
+/// Two sources of one truth would leave it open which one holds.
+fn told(fields: &Fields<'_>) -> Result<(Vec<Listener>, Vec<Cluster>), Fault> {
+    let twice = ["identity", "listeners", "clusters"].map(|key| (key, fields.optional(key)));
+    match twice.into_iter().find_map(|(key, node)| Some((key, node?))) {
+        None => Ok((Vec::new(), Vec::new())),
+        Some((key, node)) => Err(node.fault(
+            format!("`{key}` comes from the control plane"),
+            format!("remove `{key}` or `control`"),
+        )),
+    }
 }
 
 #[cfg(test)]

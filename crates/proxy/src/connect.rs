@@ -7,20 +7,19 @@ use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
 use crate::forward::{self, Incoming, Peer};
 use crate::record::Record;
-use crate::snapshot::Route;
 use crate::tcp;
 use crate::worker::View;
 use std::io::IoSlice;
 
-/// Connects, says so, and carries bytes until both sides have ended.
+/// Connects to `cluster`, says so, and carries bytes until both sides have ended.
 pub(crate) async fn serve(
     down: &mut Downstream<'_>,
     exchange: &Exchange,
     view: &View,
-    route: &Route,
+    cluster: usize,
     record: &mut Record,
 ) -> Result<()> {
-    let up = tcp::dial(&down.client.worker, view, route.cluster, record).await?;
+    let up = tcp::dial(down.client, view, cluster, record).await?;
     record.sent_to(up.state.endpoint.address);
     (record.status, record.answered) = (200, true);
     match &down.link {

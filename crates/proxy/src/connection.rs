@@ -3,6 +3,7 @@
 
 use crate::body::Source;
 use crate::buffer::Inbox;
+use crate::capture;
 use crate::forward::Peer;
 use crate::http1;
 use crate::http2;
@@ -11,16 +12,18 @@ use crate::request;
 use crate::stream::Stream;
 use crate::tcp::detect::Heard;
 use crate::tcp::{self, Opaque, detect};
-use crate::telemetry::metrics::{Protocol, Side, Slot};
+use crate::telemetry::metrics::{self, Protocol, Slot};
 use crate::tls::handshake;
+use crate::trust::{Shown, Standing};
 use crate::worker::{Accepted, Open, View, Worker};
 use identity::SpiffeId;
 use identity::credentials::Fingerprint;
-use identity::tls::{ALPN_H2, ALPN_HOP, ALPN_PUBLIC_H2, ALPN_TCP};
+use identity::tls::{ALPN_H2, ALPN_HOP, ALPN_PUBLIC_H2, ALPN_TCP, Side};
 use model::Direction;
 use rt::Tcp;
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use wire::h2::Dialect;
@@ -34,12 +37,16 @@ const REQUESTS_MAX: u32 = 64;
 pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
     pub(crate) peer: SocketAddr,
+    /// Where it wanted to go, if it was redirected here or a load balancer says so.
+    pub(crate) destination: Option<SocketAddr>,
     /// Proven by mutual TLS; a plaintext peer has none.
     pub(crate) id: Option<SpiffeId>,
     /// When one of the certificates of mesh TLS ends, in ms of the reactor's clock.
     pub(crate) expires_ms: u64,
     /// The authorities that the proof rests on.
     bundle: Option<Fingerprint>,
+    /// The proof itself, where the connection is worth more than it.
+    shown: Option<Box<Shown>>,
     pub(crate) listener: Arc<str>,
     pub(crate) place: usize,
     /// The counters of the last request, and what they belong to.
@@ -143,9 +150,11 @@ impl Client {
         let client = Self {
             worker,
             peer,
+            destination: None,
             id: None,
             expires_ms: u64::MAX,
             bundle: None,
+            shown: None,
             listener,
             place,
             slot: RefCell::new(None),
@@ -162,6 +171,15 @@ impl Client {
 }
 
 impl Client {
+    /// What has become of the proof of the peer's identity, if there is one. Not for connections
+    /// that are shared: those are made anew ([`Self::is_trusted`]).
+    pub(crate) fn standing(&self, view: &View) -> Standing {
+        let shown = self.shown.as_ref();
+        shown.map_or(Standing::Same, |shown| {
+            shown.standing(view, Side::Downstream)
+        })
+    }
+
     /// Whether what proved the peer's identity, if anything did, is what is trusted now.
     pub(crate) fn is_trusted(&self, view: &View) -> bool {
         let now = view.snapshot.identity.as_ref();
@@ -218,33 +236,39 @@ async fn serve_http1(client: &Client, link: &mut http1::Link) {
 
 /// Finds out what the peer speaks, shaking hands if that is mesh TLS.
 async fn find_out(client: &mut Client, link: &mut http1::Link) -> Spoken {
-    let destination = match has_header(client) {
-        true => match Box::pin(tcp::proxy_header::read(client, link)).await {
-            Ok(destination) => destination,
+    if has_header(client) {
+        match Box::pin(tcp::proxy_header::read(client, link)).await {
+            Ok(destination) => client.destination = destination,
             Err(error) => {
                 let peer = client.peer;
                 crate::log::info(format_args!("{peer}: no PROXY header: {error}"));
                 return Spoken::Nothing;
             }
-        },
-        false => None,
-    };
-    let mut spoken = match detect::hear(client, link).await {
+        }
+    }
+    let is_served = capture::hand_over(client, link);
+    if !is_served || !capture::is_discovered(client) && !await_discovery(client).await {
+        // Nobody is to take this for an answer without content.
+        link.stream.tcp.abort_on_close();
+        return Spoken::Nothing;
+    }
+    match detect::hear(client, link).await {
         Heard::Mesh => Box::pin(shake_hands(client, link)).await,
         Heard::Http1 => Spoken::Http1,
         Heard::Http2 => Spoken::Http2(Dialect::Public),
         Heard::Opaque(opaque) => Spoken::Opaque(Box::new(opaque)),
         Heard::Refused(reason) => {
             let counters = client.worker.recorder.connections();
-            counters.handshake_failed(Side::Downstream, reason);
+            counters.handshake_failed(metrics::Side::Downstream, reason);
             Spoken::Nothing
         }
         Heard::Nothing => Spoken::Nothing,
-    };
-    if let Spoken::Opaque(opaque) = &mut spoken {
-        opaque.destination = destination;
     }
-    spoken
+}
+
+/// Rare: boxed, for the sake of the tasks of idle connections.
+fn await_discovery(client: &Client) -> Pin<Box<dyn Future<Output = bool> + '_>> {
+    Box::pin(capture::await_discovery(client))
 }
 
 /// Whether the client's connection begins with a PROXY header.
@@ -268,18 +292,22 @@ async fn shake_hands(client: &mut Client, link: &mut http1::Link) -> Spoken {
         .deadline_after(view.snapshot.config.limits.header_timeout);
     let proven = handshake::accept(&mut link.stream, &mut link.inbox, &identity.server).await;
     let reason = proven.as_ref().err().map(ToString::to_string);
-    let side = identity::tls::Side::Downstream;
-    match client.worker.prove(&view, proven, side) {
+    match client.worker.prove(&view, proven, Side::Downstream) {
         Ok(proof) => {
             client.expires_ms = proof.expires_ms(client.worker.reactor.now_ms());
             client.id = Some(proof.id);
-            client.bundle = Some(identity.credentials.bundle_fingerprint());
-            match &*proof.alpn {
+            let bundle = identity.credentials.bundle_fingerprint();
+            client.bundle = Some(bundle);
+            let spoken = match &*proof.alpn {
                 ALPN_HOP => Spoken::Http2(Dialect::Hop),
                 ALPN_H2 | ALPN_PUBLIC_H2 => Spoken::Http2(Dialect::Public),
                 ALPN_TCP => Spoken::Opaque(Box::default()),
                 _ => Spoken::Http1,
+            };
+            if !matches!(spoken, Spoken::Http2(_)) {
+                client.shown = Some(Shown::new(proof.chain, bundle));
             }
+            spoken
         }
         Err(failure) => {
             let (reason, label) = (reason.unwrap_or_default(), failure.label());
@@ -305,7 +333,7 @@ mod tests {
     #[test]
     fn an_idle_connection_stays_small() {
         let size = size_of_future(serve);
-        assert!((1400..=1700).contains(&size), "{size}");
+        assert!((1400..=1800).contains(&size), "{size}");
         assert!(size_of::<Stream>() <= 64, "{}", size_of::<Stream>());
         assert!(
             size_of::<crate::tls::Tls>() <= 1024,

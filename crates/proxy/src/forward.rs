@@ -41,6 +41,8 @@ pub(crate) struct Failed {
 pub(crate) struct Plan<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) route: &'a Route,
+    /// Place of the cluster that answers.
+    pub(crate) cluster: usize,
 }
 
 /// One side of an exchange.

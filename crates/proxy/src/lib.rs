@@ -6,6 +6,7 @@
 // assembly
 pub mod app;
 pub mod config;
+mod control;
 pub mod options;
 mod reload;
 mod socket;
@@ -14,6 +15,7 @@ mod socket;
 mod authorize;
 mod balance;
 mod body;
+mod capture;
 mod connect;
 mod connection;
 mod filter;
@@ -36,6 +38,7 @@ mod random;
 mod rate;
 mod stream;
 mod tls;
+mod trust;
 
 // what the path reads
 pub mod snapshot;
@@ -48,4 +51,5 @@ pub mod telemetry;
 
 // around
 pub mod admin;
+pub mod dns;
 mod heap;

@@ -1,6 +1,7 @@
 //! Accepting connections: one socket per address, on one worker, handed on to the least busy.
 //! Started by `worker` on message; must never read a byte of a connection.
 
+use crate::capture;
 use crate::worker::{Socket, Worker};
 use model::Direction;
 use rt::{Listener, Reactor, TaskId};
@@ -62,7 +63,7 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Rc<Listening>) {
     };
     while let Some(accepted) = next().await {
         match accepted {
-            Ok((fd, Some(peer))) => worker.assign(&listening, fd, peer),
+            Ok((fd, Some(peer))) => worker.assign(&listening, fd, capture::canonical(peer)),
             // A peer without an address is gone already.
             Ok((_, None)) => {}
             Err(error) if is_exhausted(&error) => {

@@ -39,6 +39,10 @@ pub struct Options {
     #[arg(long, value_name = "ADDR|off")]
     pub metrics: Option<Surface>,
 
+    /// Let processes of the same user read this one's memory, for debuggers and profilers
+    #[arg(long)]
+    pub dumpable: bool,
+
     /// Least severe messages that are written to standard error
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
@@ -123,6 +127,8 @@ mod tests {
             },
             workers: 3,
             identity: None,
+            control: None,
+            dns: None,
             admin: "127.0.0.1:15000".parse().ok(),
             metrics: None,
             access_log: None,

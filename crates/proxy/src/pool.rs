@@ -79,6 +79,10 @@ impl Candidate for Rc<EndpointState> {
     fn is_healthy(&self) -> bool {
         self.healthy.get()
     }
+
+    fn is_at(&self, destination: SocketAddr) -> bool {
+        self.endpoint.address == destination
+    }
 }
 
 /// What is spoken inside a connection to an endpoint.

@@ -1,11 +1,14 @@
-//! The configuration after the start: read again, checked whole, handed to every worker; or kept
-//! as it was. Live connections are never touched. Called by `app` on SIGHUP and on changes.
+//! The configuration after the start: read again or told anew, checked whole, handed to every
+//! worker; or kept as it was. Live connections are never touched. Called by `app` on SIGHUP, on
+//! changes of files and when the control plane has said something.
 
 use crate::admin::State;
 use crate::config;
+use crate::control::Told;
+use crate::dns::{Book, Names};
 use crate::log;
 use crate::options::Options;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Identity, Snapshot};
 use crate::socket;
 use crate::telemetry::metrics::Registry;
 use crate::worker::{Message, Seat, Socket};
@@ -26,9 +29,12 @@ pub(crate) struct Live {
     options: Options,
     snapshot: Arc<Snapshot>,
     tickets: Arc<Tickets>,
+    book: Arc<Book>,
     seats: Arc<Vec<Seat>>,
-    /// Listeners that are open, with the address they were asked for.
-    open: HashMap<String, SocketAddr>,
+    /// Listeners that are open, with the address they were asked for, and the one they got.
+    open: HashMap<String, (SocketAddr, SocketAddr)>,
+    /// What the control plane said last, if there is one.
+    told: Option<Told>,
     looks: Vec<(PathBuf, Look)>,
     state: Arc<State>,
 }
@@ -37,7 +43,7 @@ impl Live {
     pub(crate) fn new(
         options: Options,
         snapshot: Arc<Snapshot>,
-        tickets: Arc<Tickets>,
+        (tickets, book): (Arc<Tickets>, Arc<Book>),
         seats: Arc<Vec<Seat>>,
     ) -> Self {
         let looks = look_at(&options.config, &snapshot.config);
@@ -46,8 +52,10 @@ impl Live {
             options,
             snapshot,
             tickets,
+            book,
             seats,
             open: HashMap::new(),
+            told: None,
             looks,
             state,
         }
@@ -69,17 +77,27 @@ impl Live {
             .sum()
     }
 
+    /// The names that are answered.
+    pub(crate) fn book(&self) -> &Arc<Book> {
+        &self.book
+    }
+
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.state
     }
 
     /// Hands sockets to the accepting worker.
     pub(crate) fn listen(&mut self, sockets: Vec<(Socket, SocketAddr)>) {
-        for (socket, _) in sockets {
+        for (socket, bound) in sockets {
             let asked = self.snapshot.config.listeners[socket.place].address;
-            self.open.insert(socket.name.to_string(), asked);
+            self.open.insert(socket.name.to_string(), (asked, bound));
             self.seats[0].sender.send(Message::Listen(socket));
         }
+    }
+
+    /// The names of open listeners with their real addresses.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = (&String, SocketAddr)> {
+        self.open.iter().map(|(name, (_, bound))| (name, *bound))
     }
 
     /// Whether a file of the configuration looks different than when it was read.
@@ -93,17 +111,44 @@ impl Live {
     pub(crate) fn reload(&mut self) -> anyhow::Result<()> {
         // Taken first: a change while we read is a change to come.
         self.looks = look_at(&self.options.config, &self.snapshot.config);
-        let config = Arc::new(self.options.apply(config::load(&self.options.config)?));
+        let mut config = self.options.apply(config::load(&self.options.config)?);
+        if let Some(told) = &self.told {
+            told.complete(&mut config);
+        }
+        let config = Arc::new(config);
         // It may name other files; the first look at itself stays, for the same reason.
         self.looks.truncate(1);
         let named = look_at(&self.options.config, &config);
         self.looks.extend(named.into_iter().skip(1));
         warn_of_restart(&self.snapshot.config, &config);
-        let snapshot = Snapshot::build(Arc::clone(&config), &self.tickets, Some(&self.snapshot))?;
-        let is_open =
-            |listener: &model::Listener| self.open.get(&listener.name) == Some(&listener.address);
+        let identity = match &self.told {
+            None => Identity::load(&config, &self.tickets)?,
+            Some(told) => Some(Identity::of(told.credentials.clone(), &self.tickets)?),
+        };
+        self.put_to_use(config, identity)
+    }
+
+    /// Puts to use what the control plane says now.
+    pub(crate) fn adopt(&mut self, told: Told) -> anyhow::Result<()> {
+        let identity = Identity::of(told.credentials.clone(), &self.tickets)?;
+        let mut config = Config::clone(&self.snapshot.config);
+        told.complete(&mut config);
+        self.told = Some(told);
+        self.put_to_use(Arc::new(config), Some(identity))
+    }
+
+    fn put_to_use(
+        &mut self,
+        config: Arc<Config>,
+        identity: Option<Identity>,
+    ) -> anyhow::Result<()> {
+        let snapshot = Snapshot::build(Arc::clone(&config), identity, Some(&self.snapshot))?;
+        let is_open = |listener: &model::Listener| {
+            let open = self.open.get(&listener.name);
+            open.is_some_and(|(asked, _)| *asked == listener.address)
+        };
         let wanted = config.listeners.iter().enumerate();
-        let new = wanted.filter(|(_, listener)| !is_open(listener));
+        let new = wanted.filter(|(_, listener)| listener.bind && !is_open(listener));
         let sockets = new.map(|(place, listener)| socket::open(place, listener));
         let sockets = sockets.collect::<anyhow::Result<Vec<_>>>()?;
         // Nothing can fail from here on.
@@ -116,6 +161,9 @@ impl Live {
     fn publish(&mut self, snapshot: &Arc<Snapshot>) {
         self.snapshot = Arc::clone(snapshot);
         self.state.publish(Arc::clone(snapshot));
+        if snapshot.config.dns.is_some() {
+            self.book.publish(Names::build(&snapshot.config));
+        }
         for seat in self.seats.iter() {
             seat.sender.send(Message::Snapshot(Arc::clone(snapshot)));
         }
@@ -127,9 +175,9 @@ impl Live {
             config
                 .listeners
                 .iter()
-                .any(|new| new.name == *name && new.address == *addr)
+                .any(|new| new.bind && new.name == *name && new.address == *addr)
         };
-        let gone = self.open.extract_if(|name, addr| !stays(name, addr));
+        let gone = self.open.extract_if(|name, (asked, _)| !stays(name, asked));
         for (name, _) in gone {
             self.seats[0]
                 .sender
@@ -158,6 +206,8 @@ fn warn_of_restart(old: &Config, new: &Config) {
         ("metrics", old.metrics != new.metrics),
         ("accessLog", old.access_log != new.access_log),
         ("workload", old.workload != new.workload),
+        ("control", old.control != new.control),
+        ("dns", old.dns != new.dns),
     ];
     for (name, _) in changed.iter().filter(|(_, changed)| *changed) {
         log::warn(format_args!(

@@ -18,6 +18,7 @@ use crate::record::Record;
 use crate::retry;
 use crate::snapshot::Listener;
 use crate::telemetry::metrics::Protocol;
+use crate::trust::Standing;
 use crate::worker::View;
 use std::io::IoSlice;
 use std::rc::Rc;
@@ -38,7 +39,8 @@ pub(crate) async fn serve_http1(client: &Client, link: &mut http1::Link) -> bool
     }
     // One view of the mesh per request, whatever changes meanwhile.
     let view = client.worker.view();
-    if !client.is_trusted(&view) {
+    let standing = client.standing(&view);
+    if standing == Standing::Lost {
         return false;
     }
     let mut exchange = client.worker.lend_exchange();
@@ -46,8 +48,9 @@ pub(crate) async fn serve_http1(client: &Client, link: &mut http1::Link) -> bool
     let limits = &view.snapshot.config.limits;
     client.worker.reactor.deadline_after(limits.header_timeout);
     let read = http1::read_request(link, &mut exchange, &view.snapshot.limits).await;
-    // A connection does not outlive its certificates.
-    exchange.request.keep_alive &= client.worker.reactor.now_ms() < client.expires_ms;
+    // A connection does not outlive its certificates, nor what they rest on.
+    let lasts = client.worker.reactor.now_ms() < client.expires_ms;
+    exchange.request.keep_alive &= lasts && standing == Standing::Same;
     let mut down = Downstream {
         client,
         link: Link::Http1(link),
@@ -178,17 +181,19 @@ async fn proxy(
     let bytes = down.bytes();
     let (authority, path) = destination(&exchange.request, bytes);
     let route = listener.routes.find(authority, path);
-    let cluster = route.map(|route| route.cluster);
+    let cluster = route.map(|route| route.pick(|| client.worker.random()));
     record.assign(down, &view.snapshot, listener.direction, cluster, protocol);
     record.note(down, exchange);
-    let route = route.ok_or_else(|| Error::new(Flag::NoRoute))?;
+    let (Some(route), Some(cluster)) = (route, cluster) else {
+        return Err(Error::new(Flag::NoRoute));
+    };
     authorize::check(route, client.id.as_ref())?;
     if exchange.request.method == Method::Connect {
         // What goes through the tunnel is not read: it might be for any route.
         let id = client.id.as_ref();
         let mut all = listener.routes.all();
         all.try_for_each(|route| authorize::check(route, id))?;
-        let connected = connect::serve(down, exchange, view, route, record);
+        let connected = connect::serve(down, exchange, view, cluster, record);
         return Box::pin(connected).await.map(|()| false);
     }
     if protocol == Protocol::Grpc {
@@ -202,6 +207,7 @@ async fn proxy(
     let plan = Plan {
         snapshot: &view.snapshot,
         route,
+        cluster,
     };
     attempts(down, exchange, view, &plan, record).await
 }
@@ -340,8 +346,9 @@ async fn attempts(
     record: &mut Record,
 ) -> Result<bool> {
     let worker = &Rc::clone(&down.client.worker);
-    let cluster = &view.clusters[plan.route.cluster];
-    let settings = &plan.snapshot.clusters[plan.route.cluster];
+    let cluster = &view.clusters[plan.cluster];
+    let settings = &plan.snapshot.clusters[plan.cluster];
+    let choice = (settings.balance, down.client.destination);
     let pin = headers::binds_connection(exchange, down.bytes());
     if let Some(pinned) = down.pinned().and_then(Option::take) {
         record.sent_to(pinned.address());
@@ -355,7 +362,7 @@ async fn attempts(
     loop {
         let random = || worker.random();
         let turn = cluster.next_turn();
-        let place = balance::pick(&cluster.endpoints, settings.balance, tried, turn, random)
+        let place = balance::pick(&cluster.endpoints, choice, tried, turn, random)
             .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
         let state = Rc::clone(&cluster.endpoints[place]);
         let speaks = match pin {

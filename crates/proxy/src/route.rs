@@ -157,7 +157,7 @@ mod tests {
     fn route(prefix: &str, cluster: usize) -> Route {
         Route {
             prefix: prefix.as_bytes().into(),
-            cluster,
+            backends: Box::new([(cluster, 1)]),
             allow: None,
             filters: Vec::new(),
         }
@@ -176,7 +176,7 @@ mod tests {
         ]);
         let found = table.find(authority.as_bytes(), path.as_bytes());
         assert_eq!(
-            found.map(|route| route.cluster),
+            found.map(|route| route.pick(|| 0)),
             cluster,
             "{authority}{path}"
         );

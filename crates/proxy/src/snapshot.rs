@@ -1,19 +1,22 @@
 //! The mesh as one immutable value: the configuration in the form the path reads, with its TLS
 //! configurations. Built by `app` on start and on change, handed whole to every worker.
 
-use crate::filter::Filter;
-use crate::route::Table;
+mod clusters;
+mod listeners;
+
 use identity::SpiffeId;
 use identity::credentials::{Credentials, Paths};
 use identity::tls::{self, ALPN_H2, ALPN_HOP, ALPN_HTTP1, ALPN_PUBLIC_H2, ALPN_PUBLIC_HTTP1};
 use identity::tls::{ALPN_TCP, Tickets};
-use model::{Balance, Config, Direction, Limits, ListenerProtocol, Protocol, ProxyProtocol};
-use model::{TlsMode, Transport};
-use rustls::{ClientConfig, ServerConfig};
-use std::net::SocketAddr;
+use model::{Config, Direction, Limits};
+use rustls::ServerConfig;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+
+pub(crate) use clusters::{Cluster, Endpoint, Mtls};
+pub(crate) use listeners::{Listener, Reading, Route};
 
 /// What a sidecar accepts inside mesh TLS, in the order of its preference.
 pub(crate) const ALPN: &[&[u8]] = &[
@@ -24,9 +27,6 @@ pub(crate) const ALPN: &[&[u8]] = &[
     ALPN_PUBLIC_HTTP1,
     ALPN_PUBLIC_H2,
 ];
-
-/// What is offered for one request after the other.
-const ALPN_REQUESTS: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
 
 /// Why a configuration cannot be put to use.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,10 @@ pub struct Snapshot {
     pub config: Arc<Config>,
     /// In the order of the configuration; a request names its listener by place and name.
     pub(crate) listeners: Vec<Listener>,
+    /// Places of all listeners by their names.
+    places: HashMap<Arc<str>, usize>,
+    /// Places of the listeners without a socket by the addresses they serve.
+    captured: HashMap<SocketAddr, usize>,
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) identity: Option<Identity>,
     pub(crate) limits: wire::http1::Limits,
@@ -65,177 +69,87 @@ pub struct Snapshot {
 
 /// Who this sidecar is.
 #[derive(Clone)]
-pub(crate) struct Identity {
+pub struct Identity {
     pub(crate) credentials: Credentials,
     pub(crate) server: Arc<ServerConfig>,
 }
 
 impl Identity {
+    /// Reads the files that `config` names, if it names any.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn load(config: &Config, tickets: &Arc<Tickets>) -> Result<Option<Self>, Error> {
+        let Some(files) = &config.identity else {
+            return Ok(None);
+        };
+        let paths = Paths {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+            trust_bundle: files.trust_bundle.clone(),
+        };
+        let credentials = Credentials::load(&paths, &files.trust_domain)?;
+        Self::of(credentials, tickets).map(Some)
+    }
+
+    /// With credentials that were checked already.
+    ///
+    /// # Errors
+    /// [`Error::Tls`].
+    pub fn of(credentials: Credentials, tickets: &Arc<Tickets>) -> Result<Self, Error> {
+        let server = tls::server_config(&credentials, ALPN, tickets).map_err(Error::Tls)?;
+        Ok(Self {
+            credentials,
+            server,
+        })
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         self.credentials.overview() == other.credentials.overview()
     }
 }
 
-pub(crate) struct Listener {
-    pub(crate) name: Arc<str>,
-    pub(crate) direction: Direction,
-    pub(crate) tls: TlsMode,
-    pub(crate) request_id: bool,
-    pub(crate) forwarded_for: bool,
-    pub(crate) routes: Table,
-    pub(crate) reading: Reading,
-    /// How long a silent peer is waited for before its destination is dialled.
-    pub(crate) detect_timeout: Duration,
-    /// Whether CONNECT is taken.
-    pub(crate) connect: bool,
-    /// Whether connections begin with a PROXY header.
-    pub(crate) proxy_protocol: bool,
-    /// Lower case; `*` alone for all.
-    upgrades: Vec<String>,
-}
-
-/// What becomes of a listener's connections, as far as the configuration says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// Requests only: anything else is refused.
-    Http,
-    /// Unread from the first byte.
-    Opaque,
-    /// Requests where the first bytes are some, unread otherwise.
-    Either,
-}
-
-impl Listener {
-    /// Whether a request may turn its connection into `protocol` (RFC 9110, section 7.8). Never
-    /// h2c: requests would come in past the routes.
-    pub(crate) fn upgrades_to(&self, protocol: &[u8]) -> bool {
-        let fits = |name: &String| name == "*" || protocol.eq_ignore_ascii_case(name.as_bytes());
-        !protocol.eq_ignore_ascii_case(b"h2c") && self.upgrades.iter().any(fits)
-    }
-}
-
-/// What a matched request is to go through.
-pub(crate) struct Route {
-    pub(crate) prefix: Box<[u8]>,
-    /// Place in [`Snapshot::clusters`].
-    pub(crate) cluster: usize,
-    /// Who may; `None` is everyone.
-    pub(crate) allow: Option<Vec<SpiffeId>>,
-    pub(crate) filters: Vec<Filter>,
-}
-
-pub(crate) struct Cluster {
-    pub(crate) name: Arc<str>,
-    pub(crate) balance: Balance,
-    /// What its endpoints speak.
-    pub(crate) protocol: Protocol,
-    /// What unread connections to it begin with.
-    pub(crate) proxy_protocol: Option<ProxyProtocol>,
-    pub(crate) endpoints: Vec<Arc<Endpoint>>,
-    /// Who answers, as far as the configuration demands a proof.
-    pub(crate) destination: Option<SpiffeId>,
-}
-
-/// Where requests are sent to.
-pub(crate) struct Endpoint {
-    pub(crate) address: SocketAddr,
-    pub(crate) mtls: Option<Mtls>,
-    /// Workers that could not reach it last time; for the admin pages.
-    pub(crate) unhealthy: AtomicU32,
-}
-
-/// How an endpoint proves itself.
-pub(crate) struct Mtls {
-    pub(crate) expected: Vec<SpiffeId>,
-    /// Whether requests share connections ([`Transport::Leno`]).
-    pub(crate) shared: bool,
-    /// One request after the other.
-    pub(crate) http: Arc<ClientConfig>,
-    pub(crate) h2: Arc<ClientConfig>,
-    /// Between two sidecars of ours.
-    pub(crate) hop: Arc<ClientConfig>,
-    /// Unread connections.
-    pub(crate) tcp: Arc<ClientConfig>,
-}
-
-impl Mtls {
-    /// `http` is the configuration that the others differ from by their protocols only.
-    fn build(expected: Vec<SpiffeId>, shared: bool, http: Arc<ClientConfig>) -> Self {
-        Self {
-            expected,
-            shared,
-            h2: tls::with_alpn(&http, &[ALPN_H2]),
-            hop: tls::with_alpn(&http, &[ALPN_HOP]),
-            tcp: tls::with_alpn(&http, &[ALPN_TCP]),
-            http,
-        }
-    }
-}
-
-impl Endpoint {
-    /// Whether `other` is the same peer at the same place, whatever proves it.
-    pub(crate) fn succeeds(&self, other: &Self) -> bool {
-        let peers = match (&self.mtls, &other.mtls) {
-            (Some(one), Some(other)) => {
-                one.expected == other.expected && one.shared == other.shared
-            }
-            _ => false,
-        };
-        self.address == other.address && peers
-    }
-
-    /// Whether connections to `other` may be used for this one: same place, same proof.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let proof = match (&self.mtls, &other.mtls) {
-            (None, None) => true,
-            (Some(one), Some(other)) => {
-                one.expected == other.expected
-                    && one.shared == other.shared
-                    && Arc::ptr_eq(&one.http, &other.http)
-            }
-            _ => false,
-        };
-        self.address == other.address && proof
-    }
-}
-
 impl Snapshot {
-    /// Builds the view of `config`, reading the certificate files it names.
+    /// Builds the view of `config` for a sidecar with `identity`.
     ///
     /// # Errors
     /// What cannot be put to use; nothing changes then.
     pub fn build(
         config: Arc<Config>,
-        tickets: &Arc<Tickets>,
+        identity: Option<Identity>,
         previous: Option<&Self>,
     ) -> Result<Self, Error> {
-        let identity = config
-            .identity
-            .as_ref()
-            .map(|files| load(files, tickets))
-            .transpose()?;
         let previous_identity = previous.and_then(|previous| previous.identity.clone());
         let (identity, known) = match (identity, previous_identity) {
             // The same certificates: sessions and connections live on.
             (Some(new), Some(old)) if new.is_same(&old) => (Some(old), previous),
             (new, _) => (new, None),
         };
+        let mut known = clusters::Known::of(previous, known.is_some());
+        let own = own_addresses(&config);
         let clusters = config
             .clusters
             .iter()
-            .map(|cluster| build_cluster(cluster, identity.as_ref(), known, previous));
+            .map(|cluster| clusters::build(cluster, (identity.as_ref(), &own), &mut known));
         let clusters = clusters.collect::<Result<Vec<_>, _>>()?;
+        let by_name: HashMap<&str, usize> = (0..).zip(&config.clusters).map(named).collect();
         let listeners = config
             .listeners
             .iter()
-            .map(|listener| build_listener(listener, &config));
+            .map(|listener| listeners::build(listener, &config, &by_name));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        let places = (0..).zip(&listeners);
+        let places = places.map(|(place, listener)| (Arc::clone(&listener.name), place));
+        let places = places.collect();
+        let captured = captured(&config);
         let limits = http_limits(&config.limits);
         let generation = previous.map_or(1, |previous| previous.generation + 1);
         Ok(Self {
             generation,
             config,
             listeners,
+            places,
+            captured,
             clusters,
             identity,
             limits,
@@ -257,17 +171,24 @@ impl Snapshot {
             .listeners
             .get(place)
             .filter(|listener| *listener.name == *name);
-        at.or_else(|| {
-            self.listeners
-                .iter()
-                .find(|listener| *listener.name == *name)
-        })
+        at.or_else(|| self.listeners.get(*self.places.get(name)?))
     }
 
-    /// The same endpoint, if it was there already: what is known of it lives on.
-    fn find_endpoint(&self, wanted: &Endpoint) -> Option<Arc<Endpoint>> {
-        let mut all = self.clusters.iter().flat_map(|cluster| &cluster.endpoints);
-        all.find(|endpoint| endpoint.is_same(wanted)).cloned()
+    /// The place of the cluster of that name.
+    pub(crate) fn cluster(&self, name: &str) -> Option<usize> {
+        let mut clusters = self.clusters.iter();
+        clusters.position(|cluster| *cluster.name == *name)
+    }
+
+    /// The listener that serves connections to `destination` that were redirected, and its place.
+    pub(crate) fn captured(
+        &self,
+        destination: SocketAddr,
+        direction: Direction,
+    ) -> Option<(usize, &Listener)> {
+        let place = *self.captured.get(&destination)?;
+        let listener = &self.listeners[place];
+        (listener.direction == direction).then_some((place, listener))
     }
 
     /// What `/clusters` shows: the configuration, and how many workers cannot reach an endpoint.
@@ -310,156 +231,33 @@ fn http_limits(limits: &Limits) -> wire::http1::Limits {
     }
 }
 
-fn load(files: &model::IdentityFiles, tickets: &Arc<Tickets>) -> Result<Identity, Error> {
-    let paths = Paths {
-        certificate: files.certificate.clone(),
-        key: files.key.clone(),
-        trust_bundle: files.trust_bundle.clone(),
-    };
-    let credentials = Credentials::load(&paths, &files.trust_domain)?;
-    let server = tls::server_config(&credentials, ALPN, tickets).map_err(Error::Tls)?;
-    Ok(Identity {
-        credentials,
-        server,
-    })
-}
-
 fn spiffe_ids(ids: &[String]) -> Result<Vec<SpiffeId>, Error> {
     let parse = |id: &String| SpiffeId::parse(id).map_err(|_| Error::Spiffe(id.clone()));
     ids.iter().map(parse).collect()
 }
 
-/// `known` is `previous` if that had the same certificates.
-fn build_cluster(
-    cluster: &model::Cluster,
-    own: Option<&Identity>,
-    known: Option<&Snapshot>,
-    previous: Option<&Snapshot>,
-) -> Result<Cluster, Error> {
-    let mut endpoints: Vec<Arc<Endpoint>> = Vec::with_capacity(cluster.endpoints.len());
-    for endpoint in &cluster.endpoints {
-        let mtls = match (endpoint.transport, own) {
-            (Transport::Mtls | Transport::Leno, Some(own)) => {
-                let expected = spiffe_ids(&endpoint.identities)?;
-                let twin = find_configuration(&expected, &endpoints, known);
-                let config = match twin {
-                    Some(config) => config,
-                    None => tls::client_config(&own.credentials, ALPN_REQUESTS, &expected)
-                        .map_err(|source| Error::Cluster {
-                            cluster: cluster.name.clone(),
-                            source,
-                        })?,
-                };
-                let shared = endpoint.transport == Transport::Leno;
-                Some(Mtls::build(expected, shared, config))
-            }
-            _ => None,
-        };
-        let unhealthy = AtomicU32::new(0);
-        let endpoint = Endpoint {
-            address: endpoint.address,
-            mtls,
-            unhealthy,
-        };
-        // Without mutual TLS it stays the same whatever the certificates, as workers see it.
-        let same = previous.and_then(|previous| previous.find_endpoint(&endpoint));
-        endpoints.push(same.unwrap_or_else(|| Arc::new(endpoint)));
-    }
-    let expected = endpoints
-        .iter()
-        .find_map(|endpoint| endpoint.mtls.as_ref()?.expected.first());
-    let destination = expected.cloned();
-    let name = Arc::from(cluster.name.as_str());
-    Ok(Cluster {
-        name,
-        balance: cluster.balance,
-        protocol: cluster.protocol,
-        proxy_protocol: cluster.proxy_protocol,
-        destination,
-        endpoints,
-    })
+fn named((place, cluster): (usize, &model::Cluster)) -> (&str, usize) {
+    (&cluster.name, place)
 }
 
-/// Endpoints that expect the same peers share one configuration, hence one set of sessions.
-fn find_configuration(
-    expected: &[SpiffeId],
-    built: &[Arc<Endpoint>],
-    known: Option<&Snapshot>,
-) -> Option<Arc<ClientConfig>> {
-    let old = known.into_iter().flat_map(|known| &known.clusters);
-    let mut all = built
-        .iter()
-        .chain(old.flat_map(|cluster| &cluster.endpoints));
-    all.find_map(|endpoint| {
-        let mtls = endpoint
-            .mtls
-            .as_ref()
-            .filter(|mtls| mtls.expected == expected)?;
-        Some(Arc::clone(&mtls.http))
-    })
+fn captured(config: &Config) -> HashMap<SocketAddr, usize> {
+    let listeners = (0..).zip(&config.listeners);
+    let without_socket = listeners.filter(|(_, listener)| !listener.bind);
+    without_socket
+        .flat_map(|(place, listener)| listener.addresses().map(move |addr| (addr, place)))
+        .collect()
 }
 
-fn build_listener(listener: &model::Listener, config: &Config) -> Result<Listener, Error> {
-    let routes = listener.routes.iter().map(|route| {
-        let cluster = config
-            .clusters
-            .iter()
-            .position(|cluster| cluster.name == route.cluster);
-        let built = Route {
-            prefix: route.prefix.as_bytes().into(),
-            cluster: cluster.expect("a checked configuration names clusters that exist"),
-            allow: route.allow.as_deref().map(spiffe_ids).transpose()?,
-            filters: route.filters.iter().map(Filter::build).collect(),
-        };
-        Ok((route.hosts.clone(), built))
-    });
-    let routes = Table::build(routes.collect::<Result<Vec<_>, Error>>()?);
-    Ok(Listener {
-        name: Arc::from(listener.name.as_str()),
-        direction: listener.direction,
-        tls: listener.tls,
-        request_id: listener.request_id,
-        forwarded_for: listener.forwarded_for,
-        routes,
-        reading: reading(listener, config),
-        detect_timeout: listener.detect_timeout,
-        connect: listener.connect,
-        proxy_protocol: listener.proxy_protocol,
-        upgrades: listener.upgrades.clone(),
-    })
-}
-
-/// What is not HTTP goes where the catch-all route leads. A listener with rules about paths or
-/// headers takes requests only: bytes that an application reads as one, and we do not, would get
-/// past them.
-fn reading(listener: &model::Listener, config: &Config) -> Reading {
-    match listener.protocol {
-        ListenerProtocol::Http => return Reading::Http,
-        ListenerProtocol::Tcp => return Reading::Opaque,
-        ListenerProtocol::Auto => {}
-    }
-    let is_plain = |route: &&model::Route| route.prefix == "/" && route.filters.is_empty();
-    let is_catch_all =
-        |route: &&model::Route| route.prefix == "/" && route.hosts.contains(&model::HostMatch::Any);
-    let catch_all = listener.routes.iter().find(is_catch_all);
-    let cluster = catch_all.and_then(|route| {
-        config
-            .clusters
-            .iter()
-            .find(|cluster| cluster.name == route.cluster)
-    });
-    let Some(cluster) = cluster else {
-        return Reading::Http;
-    };
-    let is_opaque = |port: u16| config.opaque_ports.contains(&port);
-    let mut ports = cluster
-        .endpoints
-        .iter()
-        .map(|endpoint| endpoint.address.port());
-    match cluster.protocol {
-        Protocol::Tcp => Reading::Opaque,
-        _ if is_opaque(listener.address.port()) || ports.any(is_opaque) => Reading::Opaque,
-        Protocol::Auto if listener.routes.iter().all(|route| is_plain(&route)) => Reading::Either,
-        Protocol::Auto | Protocol::Http1 | Protocol::Http2 => Reading::Http,
-    }
+/// Where the workload itself lives: what is redirected to inbound listeners was sent there.
+fn own_addresses(config: &Config) -> Vec<IpAddr> {
+    let listeners = config.listeners.iter();
+    let inbound =
+        listeners.filter(|listener| !listener.bind && listener.direction == Direction::Inbound);
+    let mut own: Vec<_> = inbound
+        .flat_map(model::Listener::addresses)
+        .map(|addr| addr.ip())
+        .collect();
+    own.sort_unstable();
+    own.dedup();
+    own
 }

@@ -4,9 +4,10 @@
 use crate::worker::Socket;
 use anyhow::Context;
 use model::Listener;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, sockopt};
 use rustix::net::{ipproto, socket_with};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub(crate) fn open_all(listeners: &[Listener]) -> anyhow::Result<Vec<(Socket, So
     listeners
         .iter()
         .enumerate()
+        .filter(|(_, listener)| listener.bind)
         .map(|(place, listener)| open(place, listener))
         .collect()
 }
@@ -40,7 +42,23 @@ pub(crate) fn open(place: usize, listener: &Listener) -> anyhow::Result<(Socket,
     ))
 }
 
+/// `[::]` is every address of both families; where there is no IPv6, those of IPv4.
 fn open_address(addr: SocketAddr) -> anyhow::Result<(OwnedFd, SocketAddr)> {
+    let every = addr.is_ipv6() && addr.ip().is_unspecified();
+    match open_exactly(addr) {
+        Err(error) if every && is_without_ipv6(&error) => {
+            let every = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port());
+            Ok(open_exactly(every)?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn is_without_ipv6(error: &Errno) -> bool {
+    matches!(*error, Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)
+}
+
+fn open_exactly(addr: SocketAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
     let family = if addr.is_ipv4() {
         AddressFamily::INET
     } else {
@@ -50,7 +68,6 @@ fn open_address(addr: SocketAddr) -> anyhow::Result<(OwnedFd, SocketAddr)> {
     let fd = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
     if addr.ip().is_unspecified() && addr.is_ipv6() {
-        // `[::]` is every address of both families.
         sockopt::set_ipv6_v6only(&fd, false)?;
     }
     bind(&fd, &addr)?;

@@ -12,13 +12,15 @@ use crate::error::{Error, Flag, Result};
 use crate::http1::Link;
 use crate::pool::{self, Dialled, EndpointState, Inner};
 use crate::record::Record;
-use crate::snapshot::{Listener, Reading, Route};
+use crate::snapshot::{Endpoint, Listener, Reading, Route};
 use crate::stream::Stream;
-use crate::worker::{View, Worker};
+use crate::trust::Standing;
+use crate::worker::View;
+use identity::tls::Side;
+use model::ProxyProtocol;
 use relay::{End, Patience, Tally, relay};
 use rustix::net::sockopt;
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,8 +38,6 @@ const PROBES: u32 = 3;
 pub(crate) struct Opaque {
     /// What the application's own TLS asks for.
     pub(crate) server_name: Option<String>,
-    /// Where the downstream wanted to go, if a load balancer says so.
-    pub(crate) destination: Option<SocketAddr>,
     /// A connection to its destination that was made to learn which side speaks first.
     pub(crate) up: Option<Box<Answering>>,
 }
@@ -46,6 +46,10 @@ pub(crate) struct Opaque {
 pub(crate) struct Answering {
     pub(crate) dialled: Dialled,
     pub(crate) state: Rc<EndpointState>,
+    /// Of which cluster it is.
+    pub(crate) cluster: Arc<str>,
+    /// What its connections begin with.
+    proxy_protocol: Option<ProxyProtocol>,
 }
 
 /// Passes a connection on until both sides have ended it, and records it exactly once.
@@ -96,17 +100,22 @@ async fn admit(
     let listener = listener.ok_or_else(|| Error::new(Flag::NoRoute))?;
     let name = opaque.server_name.as_deref();
     let route = find(listener, name);
-    let cluster = route.map(|route| route.cluster);
+    let cluster = route.map(|route| match &opaque.up {
+        Some(up) => view.snapshot.cluster(&up.cluster),
+        None => Some(route.pick(|| client.worker.random())),
+    });
+    let cluster = cluster.flatten();
     record.assign_unread(client, &view.snapshot, (listener.direction, cluster), name);
     let route = route.ok_or_else(|| Error::new(Flag::NoRoute))?;
     check(client, listener, route, name.is_some())?;
-    let up = match opaque.up {
-        Some(up) => *up,
-        None => Box::pin(dial(&client.worker, &view, route.cluster, record)).await?,
+    let up = match (opaque.up, cluster) {
+        (Some(up), _) => *up,
+        (None, Some(cluster)) => Box::pin(dial(client, &view, cluster, record)).await?,
+        (None, None) => return Err(Error::new(Flag::NoRoute)),
     };
     record.sent_to(up.state.endpoint.address);
-    if let Some(version) = view.snapshot.clusters[route.cluster].proxy_protocol {
-        let destination = proxy_header::destination(link, opaque.destination)?;
+    if let Some(version) = up.proxy_protocol {
+        let destination = proxy_header::destination(link, client.destination)?;
         proxy_header::write(version, (client.peer, destination), &up.dialled.stream)?;
     }
     let limits = &view.snapshot.config.limits;
@@ -126,8 +135,12 @@ async fn carry(
     patience: Patience,
     tally: &mut Tally,
 ) -> Result<()> {
-    let Answering { mut dialled, state } = up;
+    let Answering {
+        mut dialled, state, ..
+    } = up;
     let _busy = state.occupy();
+    let shown = dialled.shown.take();
+    let shown = shown.as_deref();
     have_probed(&link.stream);
     have_probed(&dialled.stream);
     let (down, up) = (&link.stream, &dialled.stream);
@@ -141,11 +154,24 @@ async fn carry(
             inbox: &mut dialled.inbox,
         },
     );
+    let is_lost = || {
+        let view = client.worker.view();
+        let upstream = match (shown, &state.endpoint.mtls) {
+            (Some(shown), Some(mtls)) => {
+                shown.standing(&view, Side::Upstream(&mtls.clients.expected))
+            }
+            _ => Standing::Same,
+        };
+        client.standing(&view) == Standing::Lost || upstream == Standing::Lost
+    };
     let mut relayed = pin!(relay(ends.0, ends.1, patience, tally));
     let ended = poll_fn(|context| match relayed.as_mut().poll(context) {
         Poll::Pending if client.worker.is_ending() => Poll::Ready(None),
-        // Trusted no more; that its endpoint is not, its certificates' end would say too late.
-        Poll::Pending if !client.is_trusted(&client.worker.view()) => {
+        // Who is trusted no more is served no more; the certificates' end would say it too late.
+        Poll::Pending if is_lost() => {
+            // Neither side is to take a part for the whole.
+            down.tcp.abort_on_close();
+            up.tcp.abort_on_close();
             Poll::Ready(Some(Err(Error::new(Flag::Denied))))
         }
         polled => polled.map(Some),
@@ -184,23 +210,39 @@ fn check(client: &Client, listener: &Listener, route: &Route, is_tls: bool) -> R
 /// # Errors
 /// `NoEndpoint`, or what went wrong with the last one.
 pub(crate) async fn dial(
-    worker: &Rc<Worker>,
+    client: &Client,
     view: &View,
     cluster: usize,
     record: &Record,
 ) -> Result<Answering> {
-    let balance = view.snapshot.clusters[cluster].balance;
+    let worker = &client.worker;
+    let settings = &view.snapshot.clusters[cluster];
+    let answering = |dialled, state| Answering {
+        dialled,
+        state,
+        cluster: Arc::clone(&settings.name),
+        proxy_protocol: settings.proxy_protocol,
+    };
+    if settings.passthrough {
+        let destination = client
+            .destination
+            .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
+        let state = EndpointState::new(&Endpoint::at(destination));
+        let dialled = pool::connect(worker, &state, Inner::Tcp).await?;
+        return Ok(answering(dialled, state));
+    }
+    let choice = (settings.balance, client.destination);
     let cluster = &view.clusters[cluster];
     let attempts_max = cluster.endpoints.len().min(TRIED_MAX);
     let mut tried = Tried::default();
     loop {
         let random = || worker.random();
         let turn = cluster.next_turn();
-        let place = balance::pick(&cluster.endpoints, balance, tried, turn, random)
+        let place = balance::pick(&cluster.endpoints, choice, tried, turn, random)
             .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
         let state = Rc::clone(&cluster.endpoints[place]);
         match pool::connect(worker, &state, Inner::Tcp).await {
-            Ok(dialled) => return Ok(Answering { dialled, state }),
+            Ok(dialled) => return Ok(answering(dialled, state)),
             Err(error) => {
                 tried.add(place);
                 if !error.is_unsent() || tried.count() as usize >= attempts_max {

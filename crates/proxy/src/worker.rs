@@ -16,8 +16,9 @@ use crate::tls::handshake::{Failure, Proven};
 use identity::{HandshakeFailure, SpiffeId};
 use model::Direction;
 use rt::{Detached, Mailbox, Reactor, Sender, TaskId, Tcp};
+use rustls::pki_types::CertificateDer;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc::UnboundedSender;
 
 /// Requests' storage that a worker keeps for the next ones.
 const EXCHANGES_KEPT: usize = 64;
@@ -87,6 +89,8 @@ pub(crate) struct Seat {
 /// What a worker is made of; sent to its thread.
 pub(crate) struct Plan {
     pub(crate) id: usize,
+    /// Where listeners are named whose destinations have to be found out.
+    pub(crate) wants: UnboundedSender<Arc<str>>,
     pub(crate) mailbox: Detached<Message>,
     pub(crate) seats: Arc<Vec<Seat>>,
     pub(crate) snapshot: Arc<Snapshot>,
@@ -111,6 +115,9 @@ pub(crate) struct Worker {
     /// Of connections that this worker accepts, for itself and for others.
     arrivals: Rate,
     random: Cell<u64>,
+    wants: UnboundedSender<Arc<str>>,
+    /// Connections that wait for the next snapshot.
+    awaiting_snapshot: RefCell<Vec<TaskId>>,
     /// Tasks that have served a request over HTTP/2 and wait for another.
     desks: RefCell<Vec<Rc<Desk>>>,
     /// Bytes of bodies held for receivers that are slower than their senders.
@@ -201,10 +208,9 @@ impl View {
     /// What was known of `old` endpoints that are not here is not needed any more, however long the
     /// last request that began with them lasts.
     fn put_aside(&self, old: &Self) {
-        let here = |state: &Rc<EndpointState>| {
-            let mut all = self.clusters.iter().flat_map(|cluster| &cluster.endpoints);
-            all.any(|other| Rc::ptr_eq(other, state))
-        };
+        let all = self.clusters.iter().flat_map(|cluster| &cluster.endpoints);
+        let all: HashSet<_> = all.map(Rc::as_ptr).collect();
+        let here = |state: &Rc<EndpointState>| all.contains(&Rc::as_ptr(state));
         let gone = old.clusters.iter().flat_map(|cluster| &cluster.endpoints);
         gone.filter(|state| !here(state))
             .for_each(|state| state.put_aside());
@@ -218,6 +224,7 @@ pub(crate) struct Proof {
     pub(crate) alpn: Vec<u8>,
     /// How long both certificates are valid still.
     pub(crate) lifetime: Duration,
+    pub(crate) chain: Vec<CertificateDer<'static>>,
 }
 
 impl Proof {
@@ -232,7 +239,7 @@ impl Proof {
 /// first handshake is verified again, against what is trusted and valid now.
 fn check(
     view: &View,
-    proven: &Proven,
+    proven: Proven,
     side: identity::tls::Side<'_>,
 ) -> Result<Proof, HandshakeFailure> {
     identity::tls::check_alpn(proven.alpn.as_deref(), ALPN)?;
@@ -250,8 +257,9 @@ fn check(
     }
     Ok(Proof {
         id,
-        alpn: proven.alpn.clone().unwrap_or_default(),
+        alpn: proven.alpn.unwrap_or_default(),
         lifetime,
+        chain: proven.chain,
     })
 }
 
@@ -349,6 +357,8 @@ impl Worker {
             listening: RefCell::default(),
             arrivals: Rate::default(),
             random: Cell::new(crate::random::seed()),
+            wants: plan.wants,
+            awaiting_snapshot: RefCell::default(),
             desks: RefCell::default(),
             held_bytes: Cell::new(0),
             draining: Cell::new(false),
@@ -363,6 +373,18 @@ impl Worker {
     /// The mesh as this worker sees it now.
     pub(crate) fn view(&self) -> Rc<View> {
         Rc::clone(&self.view.borrow())
+    }
+
+    /// Asks the quiet thread to find out where the destinations of a listener are.
+    pub(crate) fn want(&self, listener: &Arc<str>) {
+        // It is gone only when everything ends.
+        let _ = self.wants.send(Arc::clone(listener));
+    }
+
+    /// Has the running task woken when there is another view.
+    pub(crate) fn await_snapshot(&self) {
+        let task = self.reactor.current();
+        self.awaiting_snapshot.borrow_mut().push(task);
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -482,7 +504,10 @@ impl Worker {
         let counters = self.recorder.connections();
         let checked = proven
             .map_err(|failure| failure.classify())
-            .and_then(|proven| check(view, &proven, side).map(|proof| (proof, proven.resumed)));
+            .and_then(|proven| {
+                let resumed = proven.resumed;
+                check(view, proven, side).map(|proof| (proof, resumed))
+            });
         match checked {
             Ok((proof, resumed)) => {
                 counters.handshake(place, resumed);
@@ -530,6 +555,9 @@ impl Worker {
             .generation
             .store(next.snapshot.generation, Ordering::Release);
         *self.view.borrow_mut() = Rc::new(next);
+        for task in self.awaiting_snapshot.take() {
+            self.reactor.wake(task);
+        }
         if !trusts {
             // Connections whose peers are trusted no more look after themselves.
             self.reactor.wake_all();

@@ -14,5 +14,8 @@ pub mod proxy_protocol;
 /// HTTP/1.0 and HTTP/1.1 messages (RFC 9110, RFC 9112).
 pub mod http1;
 
+/// DNS messages (RFC 1035, RFC 6891).
+pub mod dns;
+
 /// HTTP/2 (RFC 9113) and its header compression (RFC 7541).
 pub mod h2;

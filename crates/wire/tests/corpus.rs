@@ -91,6 +91,13 @@ fn proxy_headers() {
 }
 
 #[test]
+fn names() {
+    replay("dns", bodies::dns::dns, |bytes| {
+        wire::dns::Query::parse(bytes).is_ok()
+    });
+}
+
+#[test]
 fn header_blocks() {
     replay("hpack", bodies::hpack::hpack, bodies::hpack::is_good);
 }

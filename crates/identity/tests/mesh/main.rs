@@ -7,6 +7,9 @@
 
 mod authority;
 mod credentials;
+mod enrolment;
 mod handshake;
+mod intermediate;
 mod resumption;
+mod revocation;
 mod world;

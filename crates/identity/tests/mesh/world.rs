@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use identity::ca::Authority;
-use identity::credentials::{Credentials, Paths};
+use identity::ca::{Authority, Chain};
+use identity::credentials::{Credentials, Error, Parts, Paths};
 use identity::failure::classify;
 use identity::tls::{self, ALPN_HTTP1, Tickets};
-use identity::{HandshakeFailure, SpiffeId};
+use identity::{HandshakeFailure, PrivateKey, SpiffeId, key};
 use rustls::{ClientConnection, ServerConnection};
 use tempfile::TempDir;
 
@@ -89,6 +89,54 @@ impl World {
         let key = rcgen::KeyPair::from_pem(&key).unwrap();
         rcgen::Issuer::from_ca_cert_pem(self.ca.certificate_pem(), key).unwrap()
     }
+}
+
+/// A control plane's authority: a root, and the intermediate that issues.
+pub(crate) struct Hierarchy {
+    pub(crate) root: Authority,
+    pub(crate) issuer: Authority,
+}
+
+impl Hierarchy {
+    pub(crate) fn new() -> Self {
+        let now = SystemTime::now();
+        let root = Authority::create(DOMAIN, now).unwrap();
+        let issuer = root.intermediate(30 * DAY, now).unwrap();
+        Self { root, issuer }
+    }
+
+    /// The intermediate first: new certificates come from it.
+    pub(crate) fn bundle(&self) -> String {
+        self.issuer.certificate_pem().to_owned() + self.root.certificate_pem()
+    }
+
+    /// A chain, and the key that a sidecar would have made.
+    pub(crate) fn enrol(&self, name: &str) -> (Chain, PrivateKey) {
+        let (key, now) = (key::generate().unwrap(), SystemTime::now());
+        let csr = key.csr(&id(name)).unwrap();
+        let chain = self.issuer.sign_csr(&csr, &id(name), DAY, now).unwrap();
+        (chain, key)
+    }
+
+    pub(crate) fn credentials(&self, name: &str, revocations: &str) -> Credentials {
+        let (chain, key) = self.enrol(name);
+        assemble(&chain.pem, &key, &self.bundle(), revocations).unwrap()
+    }
+}
+
+pub(crate) fn assemble(
+    chain: &str,
+    key: &PrivateKey,
+    trust_bundle: &str,
+    revocations: &str,
+) -> Result<Credentials, Error> {
+    let parts = Parts {
+        chain,
+        key,
+        trust_bundle,
+        revocations,
+    };
+    Credentials::from_parts(&parts, DOMAIN, SystemTime::now())
 }
 
 pub(crate) fn server(credentials: &Credentials) -> Arc<rustls::ServerConfig> {

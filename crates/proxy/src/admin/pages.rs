@@ -63,6 +63,12 @@ static ROWS: &[Row] = &[
         "certificates in use (JSON), null without any",
         certificates,
     ),
+    row(
+        "/control",
+        false,
+        "conversation with the control plane (JSON), null without any",
+        control,
+    ),
     row("/stats", false, "metrics; ?format=json for JSON", stats),
     row("/metrics", true, "metrics in Prometheus text", prometheus),
     row("/stats/prometheus", true, "the same", prometheus),
@@ -121,6 +127,10 @@ fn clusters(state: &State, _: &str) -> Response<Page> {
 
 fn certificates(state: &State, _: &str) -> Response<Page> {
     show(&state.snapshot.load().certificates())
+}
+
+fn control(state: &State, _: &str) -> Response<Page> {
+    show(&state.control.load().as_deref())
 }
 
 fn stats(state: &State, query: &str) -> Response<Page> {

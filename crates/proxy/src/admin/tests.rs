@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::snapshot::Identity;
 use identity::ca::Authority;
 use identity::tls::Tickets;
 use model::Config;
@@ -40,7 +41,8 @@ fn config_with_identity(dir: &Path) -> Config {
 }
 
 fn snapshot(config: Config, previous: Option<&Snapshot>) -> Arc<Snapshot> {
-    Arc::new(Snapshot::build(Arc::new(config), &Tickets::new(), previous).unwrap())
+    let identity = Identity::load(&config, &Tickets::new()).unwrap();
+    Arc::new(Snapshot::build(Arc::new(config), identity, previous).unwrap())
 }
 
 fn state() -> Arc<State> {

@@ -1,15 +1,19 @@
 //! The `clusters` section. Called by `config::build` before listeners, which name its clusters.
 //! Must never accept a mesh endpoint without ids: any certificate of the mesh would do then.
 
-use model::{Balance, Cluster, Endpoint, Protocol, ProxyProtocol, Transport};
+use model::{Balance, Cluster, Discovery, Endpoint, Protocol, ProxyProtocol, Transport};
+use yaml::{Fault, Fields, Node};
 
-use super::Fault;
-use super::fields::Fields;
 use super::names::{self, Names};
-use super::node::Node;
 
-pub(super) const CLUSTER_KEYS: &[&str] =
-    &["name", "balance", "protocol", "proxyProtocol", "endpoints"];
+pub(super) const CLUSTER_KEYS: &[&str] = &[
+    "name",
+    "balance",
+    "protocol",
+    "proxyProtocol",
+    "passthrough",
+    "endpoints",
+];
 pub(super) const ENDPOINT_KEYS: &[&str] = &["address", "transport", "identities"];
 
 /// Our words, then those of Kubernetes' `appProtocol` and what is written there for want of a
@@ -49,10 +53,10 @@ fn cluster(node: &Node, identity: bool, names: &mut Names) -> Result<Cluster, Fa
     let balances = [
         ("roundRobin", Balance::RoundRobin),
         ("leastRequest", Balance::LeastRequest),
+        ("originalDestination", Balance::OriginalDestination),
     ];
-    let protocol = fields
-        .map("protocol", |node| node.choice(PROTOCOLS))?
-        .unwrap_or_default();
+    let passthrough = fields.map("passthrough", Node::switch)?.unwrap_or(false);
+    let protocol = protocol(&fields, passthrough)?;
     Ok(Cluster {
         name: names.claim(fields.required("name")?)?,
         balance: fields
@@ -60,8 +64,38 @@ fn cluster(node: &Node, identity: bool, names: &mut Names) -> Result<Cluster, Fa
             .unwrap_or_default(),
         protocol,
         proxy_protocol: proxy_protocol(&fields, protocol)?,
-        endpoints: endpoints(fields.required("endpoints")?, identity)?,
+        discovery: Discovery::Static,
+        passthrough,
+        endpoints: match passthrough {
+            true => no_endpoints(&fields)?,
+            false => endpoints(fields.required("endpoints")?, identity)?,
+        },
     })
+}
+
+/// What is passed through is passed on unread.
+fn protocol(fields: &Fields<'_>, passthrough: bool) -> Result<Protocol, Fault> {
+    let Some(node) = fields.optional("protocol") else {
+        let unread = passthrough.then_some(Protocol::Tcp);
+        return Ok(unread.unwrap_or_default());
+    };
+    match node.choice(PROTOCOLS)? {
+        protocol if !passthrough || protocol == Protocol::Tcp => Ok(protocol),
+        _ => Err(node.fault(
+            "what is passed through is not read",
+            "remove `protocol`, or set it to tcp",
+        )),
+    }
+}
+
+fn no_endpoints(fields: &Fields<'_>) -> Result<Vec<Endpoint>, Fault> {
+    match fields.optional("endpoints") {
+        None => Ok(Vec::new()),
+        Some(node) => Err(node.fault(
+            "a cluster that passes connections through has no endpoints",
+            "remove `endpoints` or `passthrough`",
+        )),
+    }
 }
 
 fn proxy_protocol(fields: &Fields<'_>, protocol: Protocol) -> Result<Option<ProxyProtocol>, Fault> {

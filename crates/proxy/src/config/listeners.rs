@@ -1,19 +1,22 @@
 //! The `listeners` section. Called by `config::build` when clusters are known.
 //! Must never accept a listener that could serve nothing.
 
-use model::{Cluster, Direction, Listener, ListenerProtocol, Route, TlsMode};
+use std::net::SocketAddr;
 
-use super::Fault;
-use super::fields::Fields;
-use super::names::{Addresses, Names};
-use super::node::{Node, quote};
+use model::{Cluster, Direction, Listener, ListenerProtocol, Route, TlsMode};
+use yaml::{Fault, Fields, Node, Zero, quote};
+
+use super::names::{self, Addresses, Names};
 use super::routes;
-use super::scalar::Zero;
 
 pub(super) const LISTENER_KEYS: &[&str] = &[
     "name",
     "direction",
     "address",
+    "additionalAddresses",
+    "bind",
+    "originalDestination",
+    "names",
     "tls",
     "protocol",
     "detectTimeout",
@@ -42,19 +45,25 @@ pub(super) fn read(
         let hint = "add one with name, direction, address and routes";
         return Err(node.fault("there is no listener", hint));
     }
-    let mut names = Names::default();
+    let mut taken = Taken {
+        names: Names::default(),
+        bound: taken,
+        captured: Addresses::exact(),
+    };
     nodes
         .iter()
-        .map(|node| listener(node, known, &mut names, taken))
+        .map(|node| listener(node, known, &mut taken))
         .collect()
 }
 
-fn listener(
-    node: &Node,
-    known: &Known<'_>,
-    names: &mut Names,
-    taken: &mut Addresses,
-) -> Result<Listener, Fault> {
+/// What earlier listeners have.
+struct Taken<'a> {
+    names: Names,
+    bound: &'a mut Addresses,
+    captured: Addresses,
+}
+
+fn listener(node: &Node, known: &Known<'_>, taken: &mut Taken<'_>) -> Result<Listener, Fault> {
     let fields = Fields::open(node, "a listener", LISTENER_KEYS)?;
     let directions =
         [Direction::Inbound, Direction::Outbound].map(|direction| (direction.label(), direction));
@@ -73,10 +82,19 @@ fn listener(
         check_opaque(routes_node, &routes)?;
     }
     let switch = |key| Ok(fields.map(key, Node::switch)?.unwrap_or(false));
+    let bind = fields.map("bind", Node::switch)?.unwrap_or(true);
+    let addresses = match bind {
+        true => &mut *taken.bound,
+        false => &mut taken.captured,
+    };
     Ok(Listener {
-        name: names.claim(fields.required("name")?)?,
+        name: taken.names.claim(fields.required("name")?)?,
         direction,
-        address: taken.claim(fields.required("address")?)?,
+        address: addresses.claim(fields.required("address")?)?,
+        additional_addresses: additional_addresses(&fields, bind, addresses)?,
+        bind,
+        original_destination: original_destination(&fields, bind)?,
+        names: fields.map("names", dns_names)?.unwrap_or_default(),
         tls: tls(&fields, direction, known.identity)?,
         protocol,
         detect_timeout: fields
@@ -91,6 +109,50 @@ fn listener(
         forwarded_for: switch("forwardedFor")?,
         routes,
     })
+}
+
+/// Of a listener without a socket of its own.
+fn additional_addresses(
+    fields: &Fields<'_>,
+    bind: bool,
+    taken: &mut Addresses,
+) -> Result<Vec<SocketAddr>, Fault> {
+    let Some(node) = fields.optional("additionalAddresses") else {
+        return Ok(Vec::new());
+    };
+    if bind {
+        return Err(node.fault(
+            "a listener that binds has one address",
+            "set `bind: false`, or make it two listeners; \"[::]:PORT\" takes both families",
+        ));
+    }
+    node.list()?.iter().map(|node| taken.claim(node)).collect()
+}
+
+fn original_destination(fields: &Fields<'_>, bind: bool) -> Result<bool, Fault> {
+    let Some(node) = fields.optional("originalDestination") else {
+        return Ok(false);
+    };
+    match node.switch()? {
+        true if !bind => Err(node.fault(
+            "connections are not redirected to a listener without a socket",
+            "remove `originalDestination`, or `bind: false`",
+        )),
+        redirected => Ok(redirected),
+    }
+}
+
+/// Names for which the listener's addresses are the answer.
+fn dns_names(node: &Node) -> Result<Vec<String>, Fault> {
+    let one = |node: &Node| {
+        let word = node.text()?.to_ascii_lowercase();
+        if names::is_dns_name(&word) {
+            return Ok(word);
+        }
+        let hint = "labels of letters, digits, - and _ with dots between, none at the end";
+        Err(node.fault(format!("{} is not a name in DNS", quote(&word)), hint))
+    };
+    node.list()?.iter().map(one).collect()
 }
 
 /// Opaque connections have no path and no headers: a rule about them would never apply, and one

@@ -4,9 +4,7 @@
 use std::net::SocketAddr;
 
 use identity::SpiffeId;
-
-use super::Fault;
-use super::node::{Kind, Node, Place, quote};
+use yaml::{Fault, Kind, Node, Place, quote};
 
 /// Longest name of a thing: a DNS name's, since Kubernetes' names become ours.
 const NAME_BYTES_MAX: usize = 253;
@@ -21,6 +19,13 @@ pub(super) fn name(node: &Node) -> Result<String, Fault> {
         return Err(node.fault(format!("{} is not a name", quote(word)), hint));
     }
     Ok(word.to_owned())
+}
+
+/// Whether `word` is a name as DNS has them, without the dot at the end.
+pub(super) fn is_dns_name(word: &str) -> bool {
+    let byte = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+    let label = |label: &str| !label.is_empty() && label.bytes().all(byte);
+    word.len() <= NAME_BYTES_MAX && word.split('.').all(label)
 }
 
 /// Names seen so far in one list.
@@ -42,30 +47,54 @@ impl Names {
     }
 }
 
-/// Addresses to be bound so far.
-#[derive(Default)]
-pub(super) struct Addresses(Vec<(SocketAddr, Place)>);
+/// Addresses of listeners so far.
+pub(super) struct Addresses {
+    taken: Vec<(SocketAddr, Place)>,
+    /// Whether two cannot be had together.
+    collide: fn(SocketAddr, SocketAddr) -> bool,
+}
 
 impl Addresses {
+    /// Of sockets.
+    pub(super) fn bound() -> Self {
+        Self {
+            taken: Vec::new(),
+            collide,
+        }
+    }
+
+    /// Of destinations.
+    pub(super) fn exact() -> Self {
+        Self {
+            taken: Vec::new(),
+            collide: |a, b| a == b,
+        }
+    }
+
     /// The address in `node`, which does not collide with an earlier one.
     pub(super) fn claim(&mut self, node: &Node) -> Result<SocketAddr, Fault> {
         let address = node.address()?;
-        if let Some((other, first)) = self.0.iter().find(|(taken, _)| collide(*taken, address)) {
+        if let Some((other, first)) = self.find(address) {
             return Err(node.fault(
                 format!("{address} is taken by {other}"),
                 format!(
-                    "line {} binds it already; choose another port, or 0",
+                    "line {} has it already; choose another port, or 0",
                     first.line
                 ),
             ));
         }
-        self.0.push((address, node.place));
+        self.taken.push((address, node.place));
         Ok(address)
+    }
+
+    fn find(&self, address: SocketAddr) -> Option<&(SocketAddr, Place)> {
+        let mut taken = self.taken.iter();
+        taken.find(|(taken, _)| (self.collide)(*taken, address))
     }
 
     /// A default `address` of `key`, for which the file has no place of its own.
     pub(super) fn claim_default(&mut self, key: &str, address: SocketAddr) -> Result<(), Fault> {
-        match self.0.iter().find(|(taken, _)| collide(*taken, address)) {
+        match self.find(address) {
             None => Ok(()),
             Some((other, place)) => Err(Fault::new(
                 *place,
@@ -84,21 +113,26 @@ fn collide(a: SocketAddr, b: SocketAddr) -> bool {
 }
 
 /// A list of SPIFFE ids, none twice.
+pub(super) fn spiffe_id(node: &Node) -> Result<String, Fault> {
+    let id = node.text()?;
+    if is_workload_id(id) {
+        return Ok(id.to_owned());
+    }
+    let hint = "write spiffe://<trust domain>/ns/<namespace>/sa/<service account>";
+    Err(node.fault(format!("{} is not a SPIFFE id", quote(id)), hint))
+}
+
 pub(super) fn spiffe_ids(node: &Node) -> Result<Vec<String>, Fault> {
     let mut ids: Vec<String> = Vec::new();
     for entry in node.list()? {
-        let id = entry.text()?;
-        if !is_workload_id(id) {
-            let hint = "write spiffe://<trust domain>/ns/<namespace>/sa/<service account>";
-            return Err(entry.fault(format!("{} is not a SPIFFE id", quote(id)), hint));
-        }
-        if ids.iter().any(|known| known == id) {
+        let id = spiffe_id(entry)?;
+        if ids.contains(&id) {
             return Err(entry.fault(
-                format!("{} is listed twice", quote(id)),
+                format!("{} is listed twice", quote(&id)),
                 "remove one of them",
             ));
         }
-        ids.push(id.to_owned());
+        ids.push(id);
     }
     Ok(ids)
 }

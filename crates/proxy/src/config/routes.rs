@@ -1,15 +1,13 @@
 //! The `routes` of a listener and their filters. Called by `config::listeners`.
 //! Must never accept a route that names no cluster, nor one that an earlier route hides.
 
-use model::{Cluster, Filter, HostMatch, Route};
+use model::{Backend, Cluster, Filter, HostMatch, Route};
+use yaml::{Fault, Fields, Node, Zero, quote, suggest};
 
-use super::Fault;
-use super::fields::{Fields, suggest};
 use super::names;
-use super::node::{Node, quote};
-use super::scalar::Zero;
 
-pub(super) const ROUTE_KEYS: &[&str] = &["hosts", "prefix", "cluster", "allow", "filters"];
+pub(super) const ROUTE_KEYS: &[&str] = &["hosts", "prefix", "cluster", "split", "allow", "filters"];
+pub(super) const SPLIT_KEYS: &[&str] = &["cluster", "weight"];
 pub(super) const FILTER_KEYS: &[&str] = &[
     "setRequestHeader",
     "removeRequestHeader",
@@ -17,6 +15,9 @@ pub(super) const FILTER_KEYS: &[&str] = &[
     "removeResponseHeader",
     "hold",
 ];
+/// The largest that Gateway API allows.
+const WEIGHT_MAX: usize = 1_000_000;
+
 const SET_KEYS: &[&str] = &["name", "value"];
 const REMOVE_KEYS: &[&str] = &["name"];
 pub(super) const HOLD_KEYS: &[&str] = &["delay", "bufferBytes"];
@@ -48,7 +49,7 @@ fn route(node: &Node, clusters: &[Cluster]) -> Result<Route, Fault> {
         prefix: fields
             .map("prefix", prefix)?
             .unwrap_or_else(|| "/".to_owned()),
-        cluster: cluster(fields.required("cluster")?, clusters)?,
+        backends: backends(&fields, clusters)?,
         allow: fields.map("allow", names::spiffe_ids)?,
         filters: fields
             .map("filters", |node| node.list()?.iter().map(filter).collect())?
@@ -70,6 +71,37 @@ fn check_reachable(node: &Node, route: &Route, earlier: &[Route]) -> Result<(), 
         quote(&route.prefix)
     );
     Err(node.fault(message, "give each pair of host and prefix once"))
+}
+
+/// One cluster for all requests, or several that share them.
+fn backends(fields: &Fields<'_>, clusters: &[Cluster]) -> Result<Vec<Backend>, Fault> {
+    let Some(split) = fields.optional("split") else {
+        let cluster = cluster(fields.required("cluster")?, clusters)?;
+        return Ok(vec![Backend { cluster, weight: 1 }]);
+    };
+    if let Some(node) = fields.optional("cluster") {
+        return Err(node.fault(
+            "a route has `cluster` or `split`, not both",
+            "remove one of them",
+        ));
+    }
+    let backend = |node: &Node| {
+        let fields = Fields::open(node, "a share", SPLIT_KEYS)?;
+        let weight = fields.required("weight")?.count(0..=WEIGHT_MAX)?;
+        Ok(Backend {
+            cluster: cluster(fields.required("cluster")?, clusters)?,
+            weight: u32::try_from(weight).unwrap_or(u32::MAX),
+        })
+    };
+    let backends = split.list()?.iter().map(backend);
+    let backends = backends.collect::<Result<Vec<_>, Fault>>()?;
+    if backends.iter().all(|backend| backend.weight == 0) {
+        return Err(split.fault(
+            "nobody gets a share",
+            "give at least one cluster a weight above 0",
+        ));
+    }
+    Ok(backends)
 }
 
 fn cluster(node: &Node, clusters: &[Cluster]) -> Result<String, Fault> {

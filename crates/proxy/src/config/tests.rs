@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use model::{
-    Balance, Direction, Filter, HostMatch, Limits, ListenerProtocol, Protocol, ProxyProtocol,
-    TlsMode, Transport,
+    Backend, Balance, Direction, Filter, HostMatch, Limits, ListenerProtocol, Protocol,
+    ProxyProtocol, TlsMode, TokenSource, Transport,
 };
 
 use super::*;
@@ -120,9 +120,19 @@ fn the_documented_example_is_read_as_documented() {
         "the example spells out the defaults"
     );
     assert_eq!(config.opaque_ports, Config::OPAQUE_PORTS);
-    let [outbound, inbound] = &*config.listeners else {
-        panic!("two listeners")
+    let [outbound, mirror, inbound] = &*config.listeners else {
+        panic!("three listeners")
     };
+    assert!(outbound.bind && !mirror.bind && !outbound.original_destination);
+    assert_eq!(mirror.addresses().count(), 2);
+    assert_eq!(mirror.names, ["mirror.default.svc.cluster.local"]);
+    assert_eq!(
+        mirror.routes[0].backends,
+        [("echo", 9), ("application", 1)].map(|(cluster, weight)| Backend {
+            cluster: cluster.to_owned(),
+            weight,
+        })
+    );
     assert_eq!(
         (outbound.direction, outbound.tls),
         (Direction::Outbound, TlsMode::Disabled)
@@ -147,7 +157,8 @@ fn the_documented_example_is_read_as_documented() {
     let endpoint = &config.clusters[0].endpoints[0];
     assert_eq!(endpoint.transport, Transport::Leno);
     assert_eq!(endpoint.identities.len(), 1);
-    let database = &config.clusters[2];
+    assert!(config.clusters[2].passthrough);
+    let database = &config.clusters[3];
     assert_eq!(database.protocol, Protocol::Tcp);
     assert_eq!(database.proxy_protocol, Some(ProxyProtocol::V2));
     assert_eq!(database.endpoints[0].transport, Transport::Mtls);
@@ -159,12 +170,14 @@ fn the_documentation_names_every_key() {
         KEYS,
         sections::WORKLOAD_KEYS,
         sections::IDENTITY_KEYS,
+        sections::CONTROL_KEYS,
         sections::ACCESS_LOG_KEYS,
         sections::LIMITS_KEYS,
         listeners::LISTENER_KEYS,
         routes::ROUTE_KEYS,
         routes::FILTER_KEYS,
         routes::HOLD_KEYS,
+        routes::SPLIT_KEYS,
         clusters::CLUSTER_KEYS,
         clusters::ENDPOINT_KEYS,
     ];
@@ -174,6 +187,46 @@ fn the_documentation_names_every_key() {
             "{key} has no row"
         );
     }
+}
+
+/// A sidecar that is told.
+const TOLD: &str = "workload: {name: web, serviceAccount: web}\ncontrol:\n  addresses: \
+                    [\"10.77.0.1:15128\"]\n  trustBundle: root.pem\n  token: stdin\n";
+
+#[test]
+fn a_sidecar_that_is_told_has_no_listeners_of_its_own() {
+    let config = parse(TOLD).unwrap();
+    assert!(config.listeners.is_empty() && config.clusters.is_empty());
+    let control = config.control.unwrap();
+    assert_eq!(
+        control.identity,
+        "spiffe://cluster.local/ns/leno-system/sa/leno-control"
+    );
+    assert_eq!(control.token, Some(TokenSource::StandardInput));
+    for (more, expected) in [
+        (
+            "clusters: []\n",
+            "line 6, column 11: `clusters` comes from the control plane; remove `clusters` or \
+             `control`",
+        ),
+        (
+            "identity: {certificate: a, key: b, trustBundle: c}\n",
+            "line 6, column 11: `identity` comes from the control plane; remove `identity` or \
+             `control`",
+        ),
+    ] {
+        let fault = parse(&format!("{TOLD}{more}")).unwrap_err();
+        assert_eq!(fault.to_string(), expected);
+    }
+    let nowhere = TOLD.replace("[\"10.77.0.1:15128\"]", "[]");
+    let fault = parse(&nowhere).unwrap_err().to_string();
+    assert_eq!(
+        fault,
+        "line 3, column 14: no address is listed; add one, as ip:port"
+    );
+    let secret = TOLD.replace("stdin", "environment");
+    let fault = parse(&secret).unwrap_err().to_string();
+    assert!(fault.contains("`environment` is not a choice"), "{fault}");
 }
 
 #[test]
@@ -206,7 +259,7 @@ fn a_file_that_is_not_yaml_is_refused_at_its_place() {
         (
             "- a\n",
             "line 1, column 1: the configuration must be a mapping, found a list; write \
-             `key: value` lines; known keys: workload, workers, identity, admin, metrics, \
+             `key: value` lines; known keys: workload, workers, identity, control, dns, admin, metrics, \
              accessLog, opaquePorts, limits, listeners, clusters",
         ),
         (
@@ -640,7 +693,7 @@ fn names_and_addresses_are_taken_once() {
             "127.0.0.1:80\n  routes:\n  - cluster: echo\n{}",
             second("b", "0.0.0.0:80")
         ),
-        "line 10, column 12: 0.0.0.0:80 is taken by 127.0.0.1:80; line 5 binds it already; choose \
+        "line 10, column 12: 0.0.0.0:80 is taken by 127.0.0.1:80; line 5 has it already; choose \
          another port, or 0",
     );
     check(

@@ -227,6 +227,7 @@ pub(super) fn keep(worker: &Rc<Worker>, state: &Rc<EndpointState>, dialled: Dial
         open,
         expires_ms,
         round_trip,
+        ..
     } = dialled;
     let dialect = match inner {
         Inner::Hop => Dialect::Hop,

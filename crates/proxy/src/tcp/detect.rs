@@ -5,7 +5,7 @@ use super::{Answering, Opaque, check, dial, find};
 use crate::connection::Client;
 use crate::http1::{self, Link};
 use crate::record::Record;
-use crate::snapshot::Reading;
+use crate::snapshot::{Reading, Route};
 use identity::HandshakeFailure;
 use identity::tls::ALPN_MESH_PREFIX;
 use model::TlsMode;
@@ -49,9 +49,12 @@ impl Rules {
     fn of(client: &Client) -> Option<Self> {
         let view = client.worker.view();
         let listener = view.snapshot.listener(client.place, &client.listener)?;
-        let server_first = |cluster: usize| view.clusters[cluster].server_first.get();
+        let server_first = |route: &Route| {
+            let mut backends = route.backends.iter();
+            backends.any(|(cluster, _)| view.clusters[*cluster].server_first.get())
+        };
         let reading = match listener.reading {
-            Reading::Either if find(listener, None).is_some_and(|r| server_first(r.cluster)) => {
+            Reading::Either if find(listener, None).is_some_and(|route| server_first(route)) => {
                 Reading::Opaque
             }
             reading => reading,
@@ -310,7 +313,8 @@ async fn ask(client: &Client, link: &mut Link, opaque: &mut Opaque) -> Asked {
         return Asked::InVain;
     }
     let record = Record::begin(client.worker.reactor.now());
-    let Ok(mut up) = dial(&client.worker, &view, route.cluster, &record).await else {
+    let cluster = route.pick(|| client.worker.random());
+    let Ok(mut up) = dial(client, &view, cluster, &record).await else {
         return Asked::InVain;
     };
     let limit = view.snapshot.config.limits.tcp_idle_timeout;
@@ -318,7 +322,7 @@ async fn ask(client: &Client, link: &mut Link, opaque: &mut Opaque) -> Asked {
     let spoke = await_either(client, link, &mut up).await;
     match spoke {
         Asked::UpstreamSpoke if speaks_http(up.dialled.inbox.bytes()) => return Asked::InVain,
-        Asked::UpstreamSpoke => view.clusters[route.cluster].server_first.set(true),
+        Asked::UpstreamSpoke => view.clusters[cluster].server_first.set(true),
         Asked::InVain => return spoke,
         _ => {}
     }

@@ -4,6 +4,7 @@
 
 mod connections;
 mod counter;
+mod dns;
 mod families;
 mod labels;
 mod page;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use connections::{ConnectionCounters, Side};
+pub use dns::{Answered, DnsCounters};
 pub use labels::{Labels, Protocol};
 pub use page::{CONTENT_TYPE, Page};
 pub use slot::Slot;
@@ -37,6 +39,7 @@ pub struct Registry {
     overflowed: AtomicU64,
     reloads: [AtomicU64; 2],
     access_log_dropped: Arc<AtomicU64>,
+    dns: Arc<DnsCounters>,
 }
 
 #[derive(Default)]
@@ -65,6 +68,7 @@ impl Registry {
             overflowed: AtomicU64::new(0),
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
             access_log_dropped: Arc::default(),
+            dns: Arc::default(),
         })
     }
 
@@ -111,6 +115,12 @@ impl Registry {
     #[must_use]
     pub fn access_log_dropped(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.access_log_dropped)
+    }
+
+    /// The counters of the name server.
+    #[must_use]
+    pub fn dns(&self) -> Arc<DnsCounters> {
+        Arc::clone(&self.dns)
     }
 
     /// Retires slots that nothing happened to for `idle`, and drops those that were retired at the
@@ -161,6 +171,7 @@ impl Registry {
                 rejected.load(Ordering::Relaxed),
             ),
             access_log_dropped: self.access_log_dropped.load(Ordering::Relaxed),
+            dns: Arc::clone(&self.dns),
         })
     }
 

@@ -3,7 +3,6 @@
 
 use super::{Mailbox, Message, Plan, Reactor, Registry, Seat, Snapshot, Worker};
 use crate::config;
-use identity::tls::Tickets;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::path::Path;
@@ -49,7 +48,7 @@ impl Dice {
 /// A view of the mesh from a configuration's text.
 pub(crate) fn snapshot(text: &str, previous: Option<&Snapshot>) -> Arc<Snapshot> {
     let config = config::parse(text, Path::new("")).unwrap();
-    Arc::new(Snapshot::build(Arc::new(config), &Tickets::new(), previous).unwrap())
+    Arc::new(Snapshot::build(Arc::new(config), None, previous).unwrap())
 }
 
 /// A worker on a reactor of its own that sees `snapshot`.
@@ -61,6 +60,7 @@ pub(crate) fn worker(snapshot: &Arc<Snapshot>, registry: &Arc<Registry>) -> Rc<W
         generation: AtomicU64::new(0),
     };
     let plan = Plan {
+        wants: tokio::sync::mpsc::unbounded_channel().0,
         id: 0,
         mailbox,
         seats: Arc::new(vec![seat]),

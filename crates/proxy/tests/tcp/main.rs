@@ -11,6 +11,7 @@ mod header;
 mod life;
 mod relay;
 mod routes;
+mod trust;
 
 use testkit::{ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step, TestCa, TestIdentity};
 

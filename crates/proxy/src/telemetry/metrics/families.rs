@@ -6,6 +6,7 @@ use identity::HandshakeFailure;
 use model::Direction;
 
 use super::connections::Side;
+use super::dns::Answered;
 use super::slot::{BUCKETS, CLASSES, Totals, bound_us};
 use super::view::{Out, Pair, Sample, Value, View};
 use crate::error::Flag;
@@ -83,6 +84,8 @@ pub(super) static FAMILIES: &[Family] = &[
         "TLS handshakes that succeeded.", OfProxy(handshakes)),
     row("leno_tls_handshake_failures_total", "counter",
         "TLS handshakes that failed, by reason.", OfProxy(handshake_failures)),
+    row("leno_dns_queries_total", "counter",
+        "Queries for names, by result.", OfProxy(dns_queries)),
     row("leno_config_reloads_total", "counter",
         "Reloads of the configuration, by result.", OfProxy(reloads)),
     row("leno_access_log_dropped_total", "counter",
@@ -192,6 +195,13 @@ fn handshake_failures(view: &View, out: &mut Out<'_>) {
                 );
             }
         }
+    }
+}
+
+fn dns_queries(view: &View, out: &mut Out<'_>) {
+    for answered in Answered::ALL {
+        let labels = &[("result", answered.label())];
+        one(labels, view.parts.dns.read(answered), out);
     }
 }
 

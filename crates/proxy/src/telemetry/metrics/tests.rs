@@ -57,6 +57,7 @@ fn busy() -> Arc<Registry> {
     connections.handshake(Side::Downstream, true);
     connections.handshake_failed(Side::Upstream, HandshakeFailure::Expired);
     registry.reloaded(true);
+    registry.dns().add(Answered::NoName);
     registry
         .access_log_dropped()
         .fetch_add(7, Ordering::Relaxed);
@@ -101,6 +102,8 @@ fn the_proxy_is_seen_with_its_connections() {
         "leno_upstream_connect_failures_total 1",
         "leno_tls_handshakes_total{side=\"downstream\",resumed=\"true\"} 1",
         "leno_tls_handshake_failures_total{side=\"upstream\",reason=\"expired\"} 1",
+        "leno_dns_queries_total{result=\"answered\"} 0",
+        "leno_dns_queries_total{result=\"nxdomain\"} 1",
         "leno_config_reloads_total{result=\"accepted\"} 1",
         "leno_config_reloads_total{result=\"rejected\"} 0",
         "leno_access_log_dropped_total 7",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::Workload;
 
 use super::connections::{self, ConnectionCounters};
+use super::dns::DnsCounters;
 use super::families::{FAMILIES, Family, Samples};
 use super::labels::Labels;
 use super::slot::{self, Slot};
@@ -18,6 +19,7 @@ pub(super) struct Parts {
     /// Accepted, rejected.
     pub(super) reloads: (u64, u64),
     pub(super) access_log_dropped: u64,
+    pub(super) dns: Arc<DnsCounters>,
 }
 
 pub(super) struct View {

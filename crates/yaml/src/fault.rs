@@ -1,7 +1,7 @@
 //! What is wrong with a configuration file, where, and what to do. Made by every reader beside it.
 //! Must never quote more of the file than the word at fault: lines may hold secrets one day.
 
-use super::node::Place;
+use crate::node::Place;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(super) fn new(place: Place, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// A fault at `place`; `hint` says what to do about it.
+    pub fn new(place: Place, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let Place { line, column } = place;
         Self {
             line,

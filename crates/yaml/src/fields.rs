@@ -1,11 +1,11 @@
 //! One mapping of the file, read by key. Used by every section's reader.
 //! Must never let an unknown key pass: a misspelt limit would be no limit.
 
-use super::Fault;
-use super::node::{Key, Kind, Node, quote};
+use crate::Fault;
+use crate::node::{Key, Kind, Node, quote};
 
 /// A mapping of which every key is known.
-pub(super) struct Fields<'a> {
+pub struct Fields<'a> {
     what: &'static str,
     node: &'a Node,
     entries: &'a [(Key, Node)],
@@ -14,10 +14,26 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// `what` names the section in messages, with its article.
-    pub(super) fn open(
+    ///
+    /// # Errors
+    /// It is not a mapping, or has a key that is not `known`, or a key without a value.
+    pub fn open(
         node: &'a Node,
         what: &'static str,
         known: &'static [&'static str],
+    ) -> Result<Self, Fault> {
+        Self::open_beside(node, what, known, &[])
+    }
+
+    /// As [`Self::open`], but passes over the keys in `ignored`, whatever their values.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_beside(
+        node: &'a Node,
+        what: &'static str,
+        known: &'static [&'static str],
+        ignored: &[&str],
     ) -> Result<Self, Fault> {
         let Kind::Map(entries) = &node.kind else {
             return Err(Fault::new(
@@ -27,6 +43,9 @@ impl<'a> Fields<'a> {
             ));
         };
         for (key, value) in entries {
+            if ignored.contains(&key.text.as_str()) {
+                continue;
+            }
             if !known.contains(&key.text.as_str()) {
                 let message = format!("unknown key {} in {what}", quote(&key.text));
                 return Err(Fault::new(key.place, message, suggest(&key.text, known)));
@@ -48,7 +67,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    pub(super) fn optional(&self, key: &str) -> Option<&'a Node> {
+    /// The value of `key`, if it is there.
+    pub fn optional(&self, key: &str) -> Option<&'a Node> {
         debug_assert!(
             self.known.contains(&key),
             "{key} is read but not listed as known"
@@ -59,7 +79,11 @@ impl<'a> Fields<'a> {
             .map(|(_, node)| node)
     }
 
-    pub(super) fn required(&self, key: &str) -> Result<&'a Node, Fault> {
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn required(&self, key: &str) -> Result<&'a Node, Fault> {
         self.optional(key).ok_or_else(|| {
             let message = format!("{} needs `{key}`", self.what);
             Fault::new(self.node.place, message, format!("add `{key}: …` here"))
@@ -67,7 +91,10 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of an optional key, read by `read`.
-    pub(super) fn map<T>(
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn map<T>(
         &self,
         key: &str,
         read: impl FnOnce(&'a Node) -> Result<T, Fault>,
@@ -76,7 +103,10 @@ impl<'a> Fields<'a> {
     }
 
     /// The only entry, for mappings that choose one of several things.
-    pub(super) fn single(&self) -> Result<(&'a str, &'a Node), Fault> {
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub fn single(&self) -> Result<(&'a str, &'a Node), Fault> {
         match self.entries {
             [(key, node)] => Ok((&key.text, node)),
             entries => Err(Fault::new(
@@ -92,7 +122,8 @@ impl<'a> Fields<'a> {
 }
 
 /// "did you mean" the nearest of `known`, or all of them when none is near.
-pub(super) fn suggest(word: &str, known: &[&str]) -> String {
+#[must_use]
+pub fn suggest(word: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
         .map(|candidate| (distance(word, candidate), candidate))
@@ -127,4 +158,60 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[&str] = &["port", "idleTimeout"];
+
+    #[track_caller]
+    fn check(text: &str, ignored: &[&str], wanted: &str) {
+        let node = Node::read(text).unwrap();
+        let shown = match Fields::open_beside(&node, "a thing", KNOWN, ignored) {
+            Ok(fields) => match fields.required("port") {
+                Ok(port) => port.describe(),
+                Err(fault) => fault.to_string(),
+            },
+            Err(fault) => fault.to_string(),
+        };
+        assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn unknown_keys_are_faults_with_the_nearest_known_one() {
+        check("{port: 1}", &[], "`1`");
+        check(
+            "{prot: 1}",
+            &[],
+            "line 1, column 2: unknown key `prot` in a thing; known here: port, idleTimeout",
+        );
+        check(
+            "{idle_timeout: 1s}",
+            &[],
+            "line 1, column 2: unknown key `idle_timeout` in a thing; did you mean `idleTimeout`?",
+        );
+        check(
+            "{port: ~}",
+            &[],
+            "line 1, column 2: `port` has no value; give it one, or remove the key",
+        );
+        check(
+            "[port]",
+            &[],
+            "line 1, column 1: a thing must be a mapping, found a list; write `key: value` \
+             lines; known keys: port, idleTimeout",
+        );
+        check(
+            "{idleTimeout: 1s}",
+            &[],
+            "line 1, column 1: a thing needs `port`; add `port: …` here",
+        );
+    }
+
+    #[test]
+    fn ignored_keys_may_hold_anything_and_nothing() {
+        check("{port: 1, status: ~, uid: [x]}", &["status", "uid"], "`1`");
+    }
 }

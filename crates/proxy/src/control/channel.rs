@@ -1,0 +1,75 @@
+//! One connection to the control plane: TCP, TLS with its identity verified, HTTP/2. Opened by
+//! `control`; must never say anything before it is proven who is at the other end.
+
+use super::leaf;
+use anyhow::Context;
+use identity::SpiffeId;
+use identity::credentials::Credentials;
+use identity::tls;
+use model::ControlPlane;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use xds::grpc::Keepalive;
+use xds::grpc::client::{Channel, connect};
+
+/// For TCP and TLS together, per address.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What is spoken inside TLS.
+const ALPN: &[&[u8]] = &[b"h2"];
+
+/// A connection that calls can be made on while `driver` runs.
+pub(super) struct Link {
+    pub(super) channel: Channel,
+    pub(super) driver: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>,
+    pub(super) address: SocketAddr,
+}
+
+/// Connects to the first address that answers. With `credentials` both sides prove who they are,
+/// without only the control plane does.
+///
+/// # Errors
+/// What went wrong with the last address.
+pub(super) async fn open(
+    plane: &ControlPlane,
+    credentials: Option<&Credentials>,
+) -> anyhow::Result<Link> {
+    let expected = [SpiffeId::parse(&plane.identity)?];
+    let config = match credentials {
+        Some(credentials) => tls::client_config(credentials, ALPN, &expected)?,
+        None => {
+            let bundle = leaf::read_bundle(plane)?;
+            tls::client_config_without_identity(&bundle, ALPN, &expected)?
+        }
+    };
+    let connector = TlsConnector::from(config);
+    let mut failed = None;
+    // Another one first each time, so that several share the sidecars.
+    let start = usize::try_from(crate::random::seed() >> 1).unwrap_or(0);
+    let count = plane.addresses.len();
+    for address in (0..count).map(|step| plane.addresses[(start % count + step) % count]) {
+        match tokio::time::timeout(CONNECT_TIMEOUT, open_at(address, &connector)).await {
+            Ok(Ok(link)) => return Ok(link),
+            Ok(Err(error)) => failed = Some(error),
+            Err(_) => failed = Some(anyhow::anyhow!("{address} does not answer")),
+        }
+    }
+    Err(failed.context("no address of the control plane is known")?)
+}
+
+async fn open_at(address: SocketAddr, connector: &TlsConnector) -> anyhow::Result<Link> {
+    let tcp = TcpStream::connect(address).await?;
+    tcp.set_nodelay(true)?;
+    let stream = connector.connect(tls::endpoint_name(address), tcp).await?;
+    tls::check_alpn(stream.get_ref().1.alpn_protocol(), ALPN)
+        .map_err(|_| anyhow::anyhow!("{address} does not speak HTTP/2"))?;
+    let (channel, driver) = connect(stream).await?;
+    let driver = Box::pin(async move { Ok(driver.run(Keepalive::default()).await?) });
+    Ok(Link {
+        channel,
+        driver,
+        address,
+    })
+}

@@ -1,0 +1,146 @@
+//! The sidecar's own certificate: the key that is made here, the request for it, and when it is time
+//! for the next. Used by `control`. The key leaves this process for the state directory only, if
+//! there is one.
+
+use crate::random;
+use anyhow::Context;
+use identity::credentials::{Credentials, Parts};
+use identity::key::{self, PrivateKey};
+use identity::{SpiffeId, TrustBundle, renewal};
+use model::ControlPlane;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use xds::grpc::client::Channel;
+use xds::proto::identity::{SIGN, SignRequest, SignResponse};
+
+/// For one signature: the control plane has nothing to wait for.
+const SIGN_TIMEOUT: Duration = Duration::from_secs(10);
+/// What all sidecars learn at once, that there is a newer authority, they act on within this time.
+const RENEWAL_SPREAD: Duration = Duration::from_secs(60);
+
+/// A key with the answer to the request for its certificate.
+pub(super) struct Signed {
+    pub(super) key: PrivateKey,
+    /// PEM, leaf first.
+    pub(super) chain: String,
+    /// PEM, as the control plane trusts now.
+    authorities: String,
+    revocations: String,
+}
+
+/// The certificate in use.
+pub(super) struct Leaf {
+    pub(super) key: PrivateKey,
+    pub(super) chain: String,
+    pub(super) credentials: Credentials,
+    pub(super) renew_at: Instant,
+}
+
+/// Makes a key and has a certificate for it signed; `token` proves the workload where the
+/// connection does not.
+pub(super) async fn request(
+    channel: &Channel,
+    id: &SpiffeId,
+    token: Option<&str>,
+) -> anyhow::Result<Signed> {
+    let key = key::generate()?;
+    let csr = key.csr(id)?.into();
+    let mut metadata = http::HeaderMap::new();
+    if let Some(token) = token {
+        let mut value = http::HeaderValue::from_str(&format!("Bearer {token}"))
+            .context("the token is not one")?;
+        value.set_sensitive(true);
+        metadata.insert(http::header::AUTHORIZATION, value);
+    }
+    let request = SignRequest { csr };
+    let call = channel.unary::<SignResponse>(SIGN, metadata, &request);
+    let answer = tokio::time::timeout(SIGN_TIMEOUT, call).await;
+    let answer = answer
+        .context("it does not sign")?
+        .context("it does not sign")?;
+    Ok(Signed {
+        key,
+        chain: answer.chain,
+        authorities: answer.trust_bundle,
+        revocations: answer.revocations,
+    })
+}
+
+/// What the control plane is trusted by at first.
+pub(super) fn read_bundle(plane: &ControlPlane) -> anyhow::Result<Arc<TrustBundle>> {
+    let path = &plane.trust_bundle;
+    let pem = std::fs::read_to_string(path)
+        .with_context(|| format!("the trust bundle {} cannot be read", path.display()))?;
+    let bundle = TrustBundle::from_pem(&pem, "", &plane.trust_domain, SystemTime::now())?;
+    Ok(Arc::new(bundle))
+}
+
+impl Leaf {
+    /// Puts a fresh certificate to use, with what came with it.
+    pub(super) fn of(signed: Signed, trust_domain: &str) -> anyhow::Result<Self> {
+        let Signed {
+            key,
+            chain,
+            authorities,
+            revocations,
+        } = signed;
+        Self::read(key, chain, (&authorities, &revocations), trust_domain)
+    }
+
+    /// Puts a certificate to use that peers check with these authorities and revocations.
+    pub(super) fn read(
+        key: PrivateKey,
+        chain: String,
+        (authorities, revocations): (&str, &str),
+        trust_domain: &str,
+    ) -> anyhow::Result<Self> {
+        let parts = Parts {
+            chain: &chain,
+            key: &key,
+            trust_bundle: authorities,
+            revocations,
+        };
+        let credentials = Credentials::from_parts(&parts, trust_domain, SystemTime::now())?;
+        let due = credentials.renewal_due(SystemTime::now(), random::seed());
+        Ok(Self {
+            key,
+            chain,
+            credentials,
+            renew_at: Instant::now() + due,
+        })
+    }
+
+    /// Trusts other authorities from now on. If one of them is newer than the certificate's own,
+    /// that is to be renewed soon.
+    pub(super) fn trust(&mut self, bundle: &model::TrustBundle) -> anyhow::Result<()> {
+        let model::TrustBundle {
+            authorities,
+            revocations,
+            ..
+        } = bundle;
+        let anew = self
+            .credentials
+            .with_bundle(authorities, revocations, SystemTime::now())?;
+        self.credentials = anew;
+        if !self.credentials.is_from_newest_authority() {
+            let soon = renewal::soon(RENEWAL_SPREAD, random::seed());
+            self.renew_at = self.renew_at.min(Instant::now() + soon);
+        }
+        Ok(())
+    }
+
+    /// Whether it proves nothing any more.
+    pub(super) fn is_over(&self, now: SystemTime) -> bool {
+        self.credentials.not_after() <= now
+    }
+
+    /// RFC 3339.
+    pub(super) fn not_after(&self) -> String {
+        let chain = self.credentials.overview().certificate_chain;
+        chain
+            .first()
+            .map(|leaf| leaf.not_after.clone())
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,214 @@
+//! What the control plane has said so far, and what follows from it: the listeners and clusters of
+//! the configuration, and what has to be asked for next. Pure; driven by `control`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{Cluster, Discovery, Endpoint, Listener, Protocol, Route, TrustBundle};
+use xds::kind::Kind;
+use xds::resource::Resource;
+
+/// The name of the trust bundle of the mesh.
+pub(super) const BUNDLE: &str = "ROOTCA";
+
+/// All resources by their names.
+#[derive(Default)]
+pub(super) struct Mesh {
+    listeners: BTreeMap<String, Listener>,
+    /// By the names of the listeners that they belong to.
+    routes: BTreeMap<String, Vec<Route>>,
+    clusters: BTreeMap<String, Cluster>,
+    /// By cluster.
+    endpoints: BTreeMap<String, Vec<Endpoint>>,
+    bundle: Option<TrustBundle>,
+    /// Listeners that a connection came to.
+    used: BTreeSet<String>,
+}
+
+impl Mesh {
+    /// A resource is new, or different.
+    pub(super) fn add(&mut self, resource: Resource) {
+        match resource {
+            Resource::Listener(listener) => {
+                self.listeners.insert(listener.name.clone(), listener);
+            }
+            Resource::Routes { listener, routes } => {
+                self.routes.insert(listener, routes);
+            }
+            Resource::Cluster(cluster) => {
+                self.clusters.insert(cluster.name.clone(), cluster);
+            }
+            Resource::Endpoints { cluster, endpoints } => {
+                self.endpoints.insert(cluster, endpoints);
+            }
+            Resource::Bundle(bundle) => self.bundle = Some(bundle),
+        }
+    }
+
+    /// A resource is gone, or never was there.
+    pub(super) fn remove(&mut self, kind: Kind, name: &str) {
+        match kind {
+            Kind::Listener => {
+                self.listeners.remove(name);
+                self.routes.remove(name);
+                self.used.remove(name);
+            }
+            Kind::Cluster => {
+                self.clusters.remove(name);
+                self.endpoints.remove(name);
+            }
+            Kind::Routes => {
+                self.routes.remove(name);
+            }
+            // The cluster stays: nobody is there.
+            Kind::Endpoints => {
+                self.endpoints.insert(name.to_owned(), Vec::new());
+            }
+            // To trust nobody is no way to go on.
+            Kind::Secret => {}
+        }
+    }
+
+    /// A connection came to `listener`: where it leads to has to be known from now on.
+    pub(super) fn use_listener(&mut self, listener: &str) {
+        if self.listeners.contains_key(listener) {
+            self.used.insert(listener.to_owned());
+        }
+    }
+
+    /// A resource with what belongs to it, as it is encoded.
+    pub(super) fn find(&self, kind: Kind, name: &str) -> Option<Resource> {
+        match kind {
+            Kind::Listener => {
+                let mut listener = self.listeners.get(name)?.clone();
+                let routes = self.routes.get(name).filter(|_| asks_for_routes(&listener));
+                routes
+                    .into_iter()
+                    .for_each(|routes| listener.routes.clone_from(routes));
+                Some(Resource::Listener(listener))
+            }
+            Kind::Cluster => {
+                let mut cluster = self.clusters.get(name)?.clone();
+                let endpoints = self.endpoints.get(name);
+                endpoints
+                    .into_iter()
+                    .for_each(|known| cluster.endpoints.clone_from(known));
+                Some(Resource::Cluster(cluster))
+            }
+            Kind::Secret => self.bundle.clone().map(Resource::Bundle),
+            Kind::Routes => Some(Resource::Routes {
+                listener: name.to_owned(),
+                routes: self.routes.get(name)?.clone(),
+            }),
+            Kind::Endpoints => Some(Resource::Endpoints {
+                cluster: name.to_owned(),
+                endpoints: self.endpoints.get(name)?.clone(),
+            }),
+        }
+    }
+
+    pub(super) fn bundle(&self) -> Option<&TrustBundle> {
+        self.bundle.as_ref()
+    }
+
+    /// Whose routes are to be asked for.
+    pub(super) fn wanted_routes(&self) -> BTreeSet<&str> {
+        let with_routes = self
+            .listeners
+            .values()
+            .filter(|listener| asks_for_routes(listener));
+        with_routes.map(|listener| &*listener.name).collect()
+    }
+
+    /// The clusters whose endpoints are to be asked for.
+    pub(super) fn wanted_endpoints(&self) -> BTreeSet<&str> {
+        let eager = self
+            .clusters
+            .values()
+            .filter(|cluster| cluster.discovery == Discovery::Eager);
+        let on_use = self.used.iter().flat_map(|name| self.led_to(name));
+        let on_use = on_use.filter_map(|name| self.clusters.get(name));
+        let on_use = on_use.filter(|cluster| cluster.discovery == Discovery::OnDemand);
+        eager.chain(on_use).map(|cluster| &*cluster.name).collect()
+    }
+
+    /// The clusters that a listener leads to.
+    fn led_to(&self, listener: &str) -> impl Iterator<Item = &str> {
+        let own = self
+            .listeners
+            .get(listener)
+            .map(|listener| &listener.routes);
+        let told = self.routes.get(listener);
+        let routes = own.into_iter().chain(told).flatten();
+        routes.flat_map(|route| route.backends.iter().map(|backend| &*backend.cluster))
+    }
+
+    /// Listeners and clusters as far as they can be put to use. A listener waits for its routes;
+    /// a cluster that is named but unknown has no endpoints.
+    pub(super) fn assemble(&self) -> (Vec<Listener>, Vec<Cluster>) {
+        let listeners: Vec<_> = self
+            .listeners
+            .values()
+            .filter_map(|it| self.complete(it))
+            .collect();
+        let mut clusters: Vec<_> = self
+            .clusters
+            .values()
+            .map(|cluster| self.known(cluster))
+            .collect();
+        let routes = listeners.iter().flat_map(|listener| &listener.routes);
+        let named = routes.flat_map(|route| &route.backends);
+        let named: BTreeSet<_> = named.map(|backend| &*backend.cluster).collect();
+        let unknown = named
+            .into_iter()
+            .filter(|name| !self.clusters.contains_key(*name));
+        clusters.extend(unknown.map(nobody));
+        (listeners, clusters)
+    }
+
+    fn complete(&self, listener: &Listener) -> Option<Listener> {
+        if !asks_for_routes(listener) {
+            return Some(listener.clone());
+        }
+        let routes = self.routes.get(&listener.name)?.clone();
+        Some(Listener {
+            routes,
+            ..listener.clone()
+        })
+    }
+
+    fn known(&self, cluster: &Cluster) -> Cluster {
+        let known = match cluster.discovery {
+            Discovery::Static => None,
+            Discovery::Eager | Discovery::OnDemand => self.endpoints.get(&cluster.name),
+        };
+        match known {
+            None => cluster.clone(),
+            Some(endpoints) => Cluster {
+                discovery: Discovery::Static,
+                endpoints: endpoints.clone(),
+                ..cluster.clone()
+            },
+        }
+    }
+}
+
+/// Whether the routes do not come with the listener.
+fn asks_for_routes(listener: &Listener) -> bool {
+    listener.routes.is_empty()
+}
+
+/// A cluster that nobody has described.
+fn nobody(name: &str) -> Cluster {
+    Cluster {
+        name: name.to_owned(),
+        balance: model::Balance::default(),
+        protocol: Protocol::Auto,
+        proxy_protocol: None,
+        discovery: Discovery::Static,
+        passthrough: false,
+        endpoints: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! What follows from what was said, in which order ever it came.
+
+use super::*;
+use model::{Backend, Balance, Direction, HostMatch, ListenerProtocol, TlsMode, Transport};
+
+fn listener(name: &str) -> Listener {
+    Listener {
+        name: name.to_owned(),
+        direction: Direction::Outbound,
+        address: "10.78.0.1:80".parse().unwrap(),
+        additional_addresses: Vec::new(),
+        bind: false,
+        original_destination: false,
+        names: Vec::new(),
+        tls: TlsMode::Disabled,
+        protocol: ListenerProtocol::Auto,
+        detect_timeout: Listener::DETECT_TIMEOUT,
+        upgrades: Vec::new(),
+        connect: false,
+        proxy_protocol: false,
+        request_id: false,
+        forwarded_for: false,
+        routes: Vec::new(),
+    }
+}
+
+fn route(cluster: &str) -> Route {
+    Route {
+        hosts: vec![HostMatch::Any],
+        prefix: "/".to_owned(),
+        backends: vec![Backend {
+            cluster: cluster.to_owned(),
+            weight: 1,
+        }],
+        allow: None,
+        filters: Vec::new(),
+    }
+}
+
+fn routes(name: &str, cluster: &str) -> Resource {
+    let (listener, routes) = (name.to_owned(), vec![route(cluster)]);
+    Resource::Routes { listener, routes }
+}
+
+fn cluster(name: &str, discovery: Discovery) -> Resource {
+    Resource::Cluster(Cluster {
+        discovery,
+        balance: Balance::RoundRobin,
+        ..nobody(name)
+    })
+}
+
+fn endpoints(cluster: &str, addrs: &[&str]) -> Resource {
+    let endpoint = |addr: &&str| Endpoint {
+        address: addr.parse().unwrap(),
+        transport: Transport::Plaintext,
+        identities: Vec::new(),
+    };
+    let endpoints = addrs.iter().map(endpoint).collect();
+    Resource::Endpoints {
+        cluster: cluster.to_owned(),
+        endpoints,
+    }
+}
+
+fn mesh(resources: impl IntoIterator<Item = Resource>) -> Mesh {
+    let mut mesh = Mesh::default();
+    resources
+        .into_iter()
+        .for_each(|resource| mesh.add(resource));
+    mesh
+}
+
+/// Names of listeners, and of clusters with how their endpoints are learnt and how many there are.
+fn shown(mesh: &Mesh) -> (Vec<String>, Vec<(String, Discovery, usize)>) {
+    let (listeners, clusters) = mesh.assemble();
+    let listeners = listeners.into_iter().map(|listener| listener.name);
+    let clusters = clusters
+        .into_iter()
+        .map(|cluster| (cluster.name, cluster.discovery, cluster.endpoints.len()));
+    (listeners.collect(), clusters.collect())
+}
+
+#[test]
+fn a_listener_waits_for_its_routes() {
+    let mut mesh = mesh([
+        Resource::Listener(listener("web")),
+        cluster("c", Discovery::Static),
+    ]);
+    assert_eq!(mesh.wanted_routes(), BTreeSet::from(["web"]));
+    assert_eq!(shown(&mesh).0, [""; 0]);
+    mesh.add(routes("web", "c"));
+    assert_eq!(shown(&mesh).0, ["web"]);
+    let told = Listener {
+        routes: vec![route("c")],
+        ..listener("tcp")
+    };
+    mesh.add(Resource::Listener(told));
+    assert_eq!(shown(&mesh).0, ["tcp", "web"]);
+    assert_eq!(mesh.wanted_routes(), BTreeSet::from(["web"]));
+}
+
+#[test]
+fn endpoints_are_asked_for_at_once_or_at_first_use() {
+    let mut mesh = mesh([
+        Resource::Listener(listener("web")),
+        routes("web", "late"),
+        cluster("late", Discovery::OnDemand),
+        cluster("soon", Discovery::Eager),
+        cluster("known", Discovery::Static),
+    ]);
+    assert_eq!(mesh.wanted_endpoints(), BTreeSet::from(["soon"]));
+    mesh.use_listener("nobody");
+    assert_eq!(mesh.wanted_endpoints(), BTreeSet::from(["soon"]));
+    mesh.use_listener("web");
+    assert_eq!(mesh.wanted_endpoints(), BTreeSet::from(["late", "soon"]));
+    let pending = |name: &str, discovery| (name.to_owned(), discovery, 0);
+    let expected = [
+        pending("known", Discovery::Static),
+        pending("late", Discovery::OnDemand),
+        pending("soon", Discovery::Eager),
+    ];
+    assert_eq!(shown(&mesh).1, expected);
+    mesh.add(endpoints("late", &["10.77.0.2:80", "10.77.0.3:80"]));
+    mesh.remove(Kind::Endpoints, "soon");
+    assert_eq!(shown(&mesh).1[1], ("late".to_owned(), Discovery::Static, 2));
+    assert_eq!(shown(&mesh).1[2], pending("soon", Discovery::Static));
+}
+
+#[test]
+fn a_route_that_moves_to_another_cluster_of_a_used_listener_has_it_asked_for() {
+    let mut mesh = mesh([
+        Resource::Listener(listener("web")),
+        routes("web", "old"),
+        cluster("old", Discovery::OnDemand),
+        cluster("new", Discovery::OnDemand),
+    ]);
+    mesh.use_listener("web");
+    mesh.add(routes("web", "new"));
+    assert_eq!(mesh.wanted_endpoints(), BTreeSet::from(["new"]));
+}
+
+#[test]
+fn a_cluster_that_nobody_described_has_no_endpoints() {
+    let mesh = mesh([Resource::Listener(listener("web")), routes("web", "gone")]);
+    assert_eq!(shown(&mesh).1, [("gone".to_owned(), Discovery::Static, 0)]);
+}
+
+#[test]
+fn what_is_removed_is_forgotten_with_what_belonged_to_it() {
+    let bundle = model::TrustBundle {
+        name: BUNDLE.to_owned(),
+        authorities: "a".to_owned(),
+        revocations: String::new(),
+    };
+    let mut mesh = mesh([
+        Resource::Listener(listener("web")),
+        routes("web", "c"),
+        cluster("c", Discovery::Eager),
+        endpoints("c", &["10.77.0.2:80"]),
+        Resource::Bundle(bundle),
+    ]);
+    mesh.use_listener("web");
+    for (kind, name) in [
+        (Kind::Listener, "web"),
+        (Kind::Cluster, "c"),
+        (Kind::Secret, BUNDLE),
+    ] {
+        mesh.remove(kind, name);
+    }
+    assert_eq!(shown(&mesh), (vec![], vec![]));
+    assert!(mesh.bundle().is_some(), "nobody would be trusted");
+    mesh.add(Resource::Listener(listener("web")));
+    assert_eq!(shown(&mesh).0, [""; 0]);
+}

@@ -1,0 +1,97 @@
+//! What operators want to know of the conversation with the control plane; the page `/control`.
+//! Written by `control`, shown by `admin`. Holds no key and no token.
+
+use super::leaf::Leaf;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::SystemTime;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use xds::error::Ignored;
+use xds::kind::Kind;
+
+/// Paths of ignored fields that are told apart; further ones are counted together.
+const IGNORED_MAX: usize = 256;
+
+/// How the conversation goes.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Status {
+    /// Who it is with now.
+    connected: Option<SocketAddr>,
+    /// Since when that is, or is not (RFC 3339).
+    since: String,
+    /// Why the last connection ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    /// When the certificate ends (RFC 3339).
+    certificate_until: String,
+    kinds: BTreeMap<&'static str, Heard>,
+    /// Paths of fields that were not understood and need not be, with how often they came.
+    ignored_fields: BTreeMap<String, u64>,
+}
+
+/// What came of one kind of resource.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Heard {
+    accepted: u64,
+    refused: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_refusal: Option<String>,
+}
+
+impl Status {
+    pub(super) fn connected(&mut self, address: SocketAddr) {
+        self.connected = Some(address);
+        self.since = now();
+    }
+
+    pub(super) fn disconnected(&mut self, error: Option<&anyhow::Error>) {
+        if self.connected.take().is_some() {
+            self.since = now();
+        }
+        self.last_error = error.map(|error| format!("{error:#}"));
+    }
+
+    pub(super) fn certificate(&mut self, leaf: &Leaf) {
+        self.certificate_until = leaf.not_after();
+    }
+
+    pub(super) fn heard(&mut self, kind: Kind, accepted: usize, refused: usize, why: &str) {
+        let heard = self.kinds.entry(kind.label()).or_default();
+        heard.accepted += accepted as u64;
+        heard.refused += refused as u64;
+        if refused > 0 {
+            heard.last_refusal = Some(why.to_owned());
+        }
+    }
+
+    pub(super) fn ignored(&mut self, fields: &[Ignored]) {
+        for Ignored { path, count } in fields {
+            let is_known = self.ignored_fields.contains_key(path);
+            let path = match is_known || self.ignored_fields.len() < IGNORED_MAX {
+                true => path.as_str(),
+                false => "(others)",
+            };
+            *self.ignored_fields.entry(path.to_owned()).or_default() += *count as u64;
+        }
+    }
+
+    /// Whether there is a conversation.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.is_some()
+    }
+
+    /// Resources accepted and refused so far, by kind.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
+        let kinds = self.kinds.iter();
+        kinds.map(|(kind, heard)| (*kind, heard.accepted, heard.refused))
+    }
+}
+
+fn now() -> String {
+    let now = OffsetDateTime::from(SystemTime::now()).truncate_to_second();
+    now.format(&Rfc3339).unwrap_or_default()
+}

@@ -1,0 +1,136 @@
+//! What a sidecar keeps on disk, if it is allowed to, so that it can start and serve without its
+//! control plane: certificate, key, and resources as they came. Used by `control`. The directory and
+//! all in it is for its owner alone; each file is replaced in one step.
+
+use super::leaf::Leaf;
+use super::mesh::Mesh;
+use anyhow::Context;
+use bytes::Bytes;
+use identity::key::PrivateKey;
+use prost::Message;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use xds::delta::client::Client;
+use xds::kind::Kind;
+use xds::proto::discovery::{DeltaDiscoveryResponse, Resource};
+use xds::proto::google::Any;
+use xds::resource;
+
+const KEY: &str = "leaf.key";
+const CHAIN: &str = "leaf.pem";
+const RESOURCES: &str = "resources.pb";
+/// A file with more than any mesh has is not ours.
+const RESOURCES_BYTES_MAX: u64 = 256 << 20;
+
+/// A directory.
+pub(super) struct Store {
+    dir: PathBuf,
+}
+
+/// What was found in it.
+pub(super) struct Kept {
+    pub(super) key: PrivateKey,
+    pub(super) chain: String,
+    pub(super) resources: Vec<One>,
+}
+
+/// A resource as it came.
+pub(super) struct One {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) value: Bytes,
+}
+
+impl Store {
+    pub(super) fn open(dir: &Path) -> anyhow::Result<Self> {
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir);
+        made.with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// What was kept last; `None` if that is nothing.
+    pub(super) fn load(&self) -> anyhow::Result<Option<Kept>> {
+        let path = self.dir.join(RESOURCES);
+        let Ok(data) = fs::metadata(&path) else {
+            return Ok(None);
+        };
+        anyhow::ensure!(
+            data.len() <= RESOURCES_BYTES_MAX,
+            "{} is too large",
+            path.display()
+        );
+        let key = PrivateKey::from_pem(&fs::read(self.dir.join(KEY))?)?;
+        let chain = fs::read_to_string(self.dir.join(CHAIN))?;
+        let mut bytes = Bytes::from(fs::read(path)?);
+        let mut resources = Vec::new();
+        while !bytes.is_empty() {
+            let response = DeltaDiscoveryResponse::decode_length_delimited(&mut bytes)?;
+            let kind = Kind::find(&response.type_url).context("a kind that is not known")?;
+            resources.extend(response.resources.into_iter().map(|one| One {
+                kind,
+                name: one.name,
+                version: one.version,
+                value: one.resource.unwrap_or_default().value,
+            }));
+        }
+        Ok(Some(Kept {
+            key,
+            chain,
+            resources,
+        }))
+    }
+
+    pub(super) fn save_leaf(&self, leaf: &Leaf) -> anyhow::Result<()> {
+        self.replace(KEY, leaf.key.to_pem().as_bytes())?;
+        self.replace(CHAIN, leaf.chain.as_bytes())
+    }
+
+    /// Writes what `mesh` has, in the versions that `machine` accepted.
+    pub(super) fn save(&self, mesh: &Mesh, machine: &Client) -> anyhow::Result<()> {
+        let mut bytes = Vec::new();
+        for kind in Kind::ALL {
+            let mut response = DeltaDiscoveryResponse {
+                type_url: kind.type_url().to_owned(),
+                ..DeltaDiscoveryResponse::default()
+            };
+            for (name, version) in machine.known(kind) {
+                let Some(resource) = mesh.find(kind, name) else {
+                    continue;
+                };
+                let value = resource::encode(&resource)?;
+                let type_url = kind.type_url().to_owned();
+                response.resources.push(Resource {
+                    name: name.to_owned(),
+                    version: version.to_owned(),
+                    resource: Some(Any { type_url, value }),
+                    ..Resource::default()
+                });
+            }
+            response.encode_length_delimited(&mut bytes)?;
+        }
+        self.replace(RESOURCES, &bytes)
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        let beside = self.dir.join(format!("{name}.new"));
+        // What an interrupted run left behind must not lend its rights to a key.
+        let _ = fs::remove_file(&beside);
+        let mut options = fs::OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(fs::rename(&beside, self.dir.join(name))?)
+    }
+}

@@ -1,0 +1,178 @@
+//! Listeners and their routes in the form that connections and requests read. Built by `snapshot`;
+//! must never decide what a request is, only what becomes of it.
+
+use super::{Error, spiffe_ids};
+use crate::filter::Filter;
+use crate::route::Table;
+use identity::SpiffeId;
+use model::{Config, Direction, Discovery, ListenerProtocol, Protocol, TlsMode};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What serves the connections of a socket, or those to an address.
+pub(crate) struct Listener {
+    pub(crate) name: Arc<str>,
+    pub(crate) direction: Direction,
+    pub(crate) tls: TlsMode,
+    pub(crate) request_id: bool,
+    pub(crate) forwarded_for: bool,
+    pub(crate) routes: Table,
+    pub(crate) reading: Reading,
+    /// Whether somewhere that its connections may go to is not known yet.
+    pub(crate) awaits: bool,
+    /// Whether its connections were redirected to it.
+    pub(crate) original_destination: bool,
+    /// How long a silent peer is waited for before its destination is dialled.
+    pub(crate) detect_timeout: Duration,
+    /// Whether CONNECT is taken.
+    pub(crate) connect: bool,
+    /// Whether connections begin with a PROXY header.
+    pub(crate) proxy_protocol: bool,
+    /// Lower case; `*` alone for all.
+    upgrades: Vec<String>,
+}
+
+/// What becomes of a listener's connections, as far as the configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Requests only: anything else is refused.
+    Http,
+    /// Unread from the first byte.
+    Opaque,
+    /// Requests where the first bytes are some, unread otherwise.
+    Either,
+}
+
+impl Listener {
+    /// Whether a request may turn its connection into `protocol` (RFC 9110, section 7.8). Never
+    /// h2c: requests would come in past the routes.
+    pub(crate) fn upgrades_to(&self, protocol: &[u8]) -> bool {
+        let fits = |name: &String| name == "*" || protocol.eq_ignore_ascii_case(name.as_bytes());
+        !protocol.eq_ignore_ascii_case(b"h2c") && self.upgrades.iter().any(fits)
+    }
+}
+
+/// What a matched request is to go through.
+pub(crate) struct Route {
+    pub(crate) prefix: Box<[u8]>,
+    /// Places in [`super::Snapshot::clusters`] with the sum of the weights up to and with theirs;
+    /// never empty, and the last sum is above 0.
+    pub(crate) backends: Box<[(usize, u64)]>,
+    /// Who may; `None` is everyone.
+    pub(crate) allow: Option<Vec<SpiffeId>>,
+    pub(crate) filters: Vec<Filter>,
+}
+
+impl Route {
+    /// The place of the cluster that takes a request, in proportion to the weights.
+    pub(crate) fn pick(&self, random: impl FnOnce() -> u64) -> usize {
+        match &*self.backends {
+            [(only, _)] => *only,
+            several => {
+                let all = several.last().map_or(1, |(_, sum)| *sum);
+                let lot = random() % all;
+                let chosen = several.iter().find(|(_, sum)| lot < *sum);
+                chosen.expect("the last sum is above every lot").0
+            }
+        }
+    }
+}
+
+/// `by_name` has the places of the clusters.
+pub(super) fn build(
+    listener: &model::Listener,
+    config: &Config,
+    by_name: &HashMap<&str, usize>,
+) -> Result<Listener, Error> {
+    let routes = listener.routes.iter().map(|route| {
+        let built = Route {
+            prefix: route.prefix.as_bytes().into(),
+            backends: backends(route, by_name),
+            allow: route.allow.as_deref().map(spiffe_ids).transpose()?,
+            filters: route.filters.iter().map(Filter::build).collect(),
+        };
+        Ok((route.hosts.clone(), built))
+    });
+    let routes = Table::build(routes.collect::<Result<Vec<_>, Error>>()?);
+    Ok(Listener {
+        name: Arc::from(listener.name.as_str()),
+        direction: listener.direction,
+        tls: listener.tls,
+        request_id: listener.request_id,
+        forwarded_for: listener.forwarded_for,
+        routes,
+        reading: reading(listener, config, by_name),
+        awaits: awaits(listener, config, by_name),
+        original_destination: listener.original_destination,
+        detect_timeout: listener.detect_timeout,
+        connect: listener.connect,
+        proxy_protocol: listener.proxy_protocol,
+        upgrades: listener.upgrades.clone(),
+    })
+}
+
+fn backends(route: &model::Route, by_name: &HashMap<&str, usize>) -> Box<[(usize, u64)]> {
+    let mut sum = 0;
+    let place = |backend: &model::Backend| {
+        sum += u64::from(backend.weight);
+        let place = by_name.get(&*backend.cluster);
+        let place = *place.expect("a checked configuration names clusters that exist");
+        (place, sum)
+    };
+    route.backends.iter().map(place).collect()
+}
+
+/// The clusters that a route may lead to.
+fn clusters<'a>(
+    route: &'a model::Route,
+    config: &'a Config,
+    by_name: &'a HashMap<&str, usize>,
+) -> impl Iterator<Item = &'a model::Cluster> {
+    let backends = route.backends.iter();
+    backends.filter_map(|backend| config.clusters.get(*by_name.get(&*backend.cluster)?))
+}
+
+/// Whether somewhere that its connections may go to is not known yet.
+fn awaits(listener: &model::Listener, config: &Config, by_name: &HashMap<&str, usize>) -> bool {
+    let mut all = listener.routes.iter();
+    all.any(|route| {
+        let mut clusters = clusters(route, config, by_name);
+        clusters.any(|cluster| cluster.discovery != Discovery::Static)
+    })
+}
+
+/// What is not HTTP goes where the catch-all route leads. A listener with rules about paths or
+/// headers takes requests only: bytes that an application reads as one, and we do not, would get
+/// past them.
+fn reading(listener: &model::Listener, config: &Config, by_name: &HashMap<&str, usize>) -> Reading {
+    match listener.protocol {
+        ListenerProtocol::Http => return Reading::Http,
+        ListenerProtocol::Tcp => return Reading::Opaque,
+        ListenerProtocol::Auto => {}
+    }
+    let is_plain = |route: &&model::Route| route.prefix == "/" && route.filters.is_empty();
+    let is_catch_all =
+        |route: &&model::Route| route.prefix == "/" && route.hosts.contains(&model::HostMatch::Any);
+    let catch_all = listener.routes.iter().find(is_catch_all);
+    let Some(catch_all) = catch_all else {
+        return Reading::Http;
+    };
+    let is_opaque = |port: u16| config.opaque_ports.contains(&port);
+    let ports = |cluster: &model::Cluster| {
+        let mut endpoints = cluster.endpoints.iter();
+        endpoints.any(|endpoint| is_opaque(endpoint.address.port()))
+    };
+    let mut led_to = clusters(catch_all, config, by_name);
+    let unread = |cluster| cluster == Protocol::Tcp;
+    if led_to.any(|cluster| unread(cluster.protocol) || ports(cluster)) {
+        return Reading::Opaque;
+    }
+    let mut led_to = clusters(catch_all, config, by_name);
+    let is_auto = led_to.all(|cluster| cluster.protocol == Protocol::Auto);
+    match is_auto && listener.routes.iter().all(|route| is_plain(&route)) {
+        _ if is_opaque(listener.address.port()) => Reading::Opaque,
+        true => Reading::Either,
+        false => Reading::Http,
+    }
+}

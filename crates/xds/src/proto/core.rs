@@ -1,0 +1,104 @@
+//! `envoy.config.core.v3`: addresses, metadata, transport sockets, sources, headers; and
+//! `envoy.type.matcher.v3`.
+
+use std::collections::BTreeMap;
+
+use super::google::{Any, Struct};
+
+/// `envoy.config.core.v3.Address`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Address {
+    #[prost(message, optional, tag = "1")]
+    pub socket_address: Option<SocketAddress>,
+}
+
+/// `envoy.config.core.v3.SocketAddress`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SocketAddress {
+    #[prost(int32, tag = "1")]
+    pub protocol: i32,
+    #[prost(string, tag = "2")]
+    pub address: String,
+    #[prost(uint32, optional, tag = "3")]
+    pub port_value: Option<u32>,
+}
+
+/// `envoy.config.core.v3.Metadata`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Metadata {
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub filter_metadata: BTreeMap<String, Struct>,
+}
+
+/// `envoy.config.core.v3.TransportSocket`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TransportSocket {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(message, optional, tag = "3")]
+    pub typed_config: Option<Any>,
+}
+
+/// `envoy.config.core.v3.ConfigSource`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ConfigSource {
+    #[prost(message, optional, tag = "3")]
+    pub ads: Option<AggregatedConfigSource>,
+    #[prost(int32, tag = "6")]
+    pub resource_api_version: i32,
+}
+
+/// `envoy.config.core.v3.AggregatedConfigSource`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct AggregatedConfigSource {}
+
+/// `envoy.config.core.v3.HeaderValueOption`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct HeaderValueOption {
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<HeaderValue>,
+    #[prost(int32, tag = "3")]
+    pub append_action: i32,
+    #[prost(bool, tag = "4")]
+    pub keep_empty_value: bool,
+}
+
+/// `envoy.config.core.v3.HeaderValue`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct HeaderValue {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
+}
+
+/// `envoy.config.core.v3.DataSource`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DataSource {
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub inline_bytes: Option<bytes::Bytes>,
+    #[prost(string, optional, tag = "3")]
+    pub inline_string: Option<String>,
+}
+
+/// `envoy.config.core.v3.ProxyProtocolConfig`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ProxyProtocolConfig {
+    #[prost(int32, tag = "1")]
+    pub version: i32,
+}
+
+/// `envoy.config.core.v3.Http1ProtocolOptions`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Http1ProtocolOptions {}
+
+/// `envoy.config.core.v3.Http2ProtocolOptions`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Http2ProtocolOptions {}
+
+/// `envoy.type.matcher.v3.StringMatcher`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StringMatcher {
+    #[prost(string, optional, tag = "1")]
+    pub exact: Option<String>,
+}

@@ -1,0 +1,143 @@
+//! Resources: parts of the model as the bytes that travel, and back. The one door: nothing is
+//! decoded here before its fields were checked, so that nothing is lost on the way without a word.
+
+use bytes::Bytes;
+use model::{Cluster, Endpoint, Listener, Route, TrustBundle};
+use prost::Message;
+
+use crate::error::{Decoded, Error};
+use crate::fields;
+use crate::kind::Kind;
+use crate::place::Place;
+use crate::{cluster, endpoint, listener, route, secret};
+
+/// Largest resource that is read: ten thousand endpoints with an identity each, twice over.
+pub const RESOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A part of the model that travels by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resource {
+    /// Whom to trust.
+    Bundle(TrustBundle),
+    /// A cluster. Endpoints that are discovered do not arrive with it, but decide how it looks: they
+    /// must be there when it is encoded.
+    Cluster(Cluster),
+    /// The endpoints of a cluster.
+    Endpoints {
+        /// Name of the cluster.
+        cluster: String,
+        /// Replaces all that were known.
+        endpoints: Vec<Endpoint>,
+    },
+    /// A listener. Its routes do not arrive with it, unless it is a `Tcp` listener, but decide how
+    /// it looks: they must be there when it is encoded.
+    Listener(Listener),
+    /// The routes of a listener.
+    Routes {
+        /// Name of the listener.
+        listener: String,
+        /// Replaces all that were known.
+        routes: Vec<Route>,
+    },
+}
+
+impl Resource {
+    /// What it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Bundle(_) => Kind::Secret,
+            Self::Cluster(_) => Kind::Cluster,
+            Self::Endpoints { .. } => Kind::Endpoints,
+            Self::Listener(_) => Kind::Listener,
+            Self::Routes { .. } => Kind::Routes,
+        }
+    }
+
+    /// Unique among those of its kind.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Bundle(bundle) => &bundle.name,
+            Self::Cluster(cluster) => &cluster.name,
+            Self::Endpoints { cluster, .. } => cluster,
+            Self::Listener(listener) => &listener.name,
+            Self::Routes { listener, .. } => listener,
+        }
+    }
+}
+
+/// The bytes of a resource: the same for the same resource, whoever makes them.
+///
+/// # Errors
+/// When the resource breaks its own invariants.
+pub fn encode(resource: &Resource) -> Result<Bytes, Error> {
+    let bytes = match resource {
+        Resource::Bundle(bundle) => secret::encode(bundle)?.encode_to_vec(),
+        Resource::Cluster(cluster) => cluster::encode(cluster)?.encode_to_vec(),
+        Resource::Endpoints { cluster, endpoints } => {
+            endpoint::encode(cluster, endpoints)?.encode_to_vec()
+        }
+        Resource::Listener(listener) => listener::encode(listener)?.encode_to_vec(),
+        Resource::Routes { listener, routes } => {
+            route::encode(listener, routes)?.encode_to_vec()
+        }
+    };
+    Ok(bytes.into())
+}
+
+/// What the bytes of a resource of this kind say, in the form of [`canonical`].
+///
+/// # Errors
+/// When they are malformed, or say anything that must be understood and is not.
+pub fn decode(kind: Kind, bytes: &[u8]) -> Result<Decoded<Resource>, Error> {
+    if bytes.len() > RESOURCE_BYTES_MAX {
+        return Err(Error::TooLarge(bytes.len()));
+    }
+    let at = Place::root(kind.label());
+    let mut notes = fields::check(kind, bytes, &at)?;
+    let malformed = |_| Error::Malformed(at.to_string());
+    let value = match kind {
+        Kind::Secret => {
+            let message = Message::decode(bytes).map_err(malformed)?;
+            Resource::Bundle(secret::decode(message)?)
+        }
+        Kind::Cluster => {
+            let message = Message::decode(bytes).map_err(malformed)?;
+            Resource::Cluster(cluster::decode(&message, &mut notes)?)
+        }
+        Kind::Endpoints => {
+            let message = Message::decode(bytes).map_err(malformed)?;
+            let (cluster, endpoints) = endpoint::decode(&message, &mut notes)?;
+            Resource::Endpoints { cluster, endpoints }
+        }
+        Kind::Listener => {
+            let message = Message::decode(bytes).map_err(malformed)?;
+            Resource::Listener(listener::decode(&message, &mut notes)?)
+        }
+        Kind::Routes => {
+            let message = Message::decode(bytes).map_err(malformed)?;
+            let (listener, routes) = route::decode(message)?;
+            Resource::Routes { listener, routes }
+        }
+    };
+    Ok(Decoded {
+        value,
+        ignored: notes.into_ignored(),
+    })
+}
+
+/// The form that a resource arrives in, saying the same: without what travels apart, without what
+/// has no meaning, routes in one order.
+#[must_use]
+pub fn canonical(resource: &Resource) -> Resource {
+    match resource {
+        Resource::Cluster(cluster) => Resource::Cluster(cluster::canonical(cluster)),
+        Resource::Listener(listener) => Resource::Listener(listener::canonical(listener)),
+        Resource::Routes { listener, routes } => Resource::Routes {
+            listener: listener.clone(),
+            routes: route::canonical(routes),
+        },
+        Resource::Bundle(_) | Resource::Endpoints { .. } => resource.clone(),
+    }
+}
