@@ -75,8 +75,8 @@ impl State {
     }
 
     /// Shows how the conversation with the control plane goes.
-    pub(crate) fn show_control(&self, status: &Status) {
-        self.control.store(Some(Arc::new(status.clone())));
+    pub(crate) fn show_control(&self, status: Arc<Status>) {
+        self.control.store(Some(status));
     }
 
     /// True once all listeners are bound, false again when draining.

@@ -197,7 +197,7 @@ async fn quiet(
     #[expect(clippy::disallowed_methods, reason = "the quiet thread's own clock")]
     let started = Instant::now();
     let mut surfaces = Some(serve_admin(live, registry).await?);
-    let mut told = ask_control(live, wanted)?;
+    let mut told = ask_control(live, registry, wanted)?;
     if told.is_none() {
         begin(live, &mut surfaces);
     }
@@ -240,6 +240,7 @@ fn begin(live: &Live, surfaces: &mut Option<Surfaces>) {
 /// Begins to listen to the control plane, if there is one.
 fn ask_control(
     live: &Live,
+    registry: &Arc<Registry>,
     wanted: UnboundedReceiver<Arc<str>>,
 ) -> anyhow::Result<Option<mpsc::Receiver<Told>>> {
     let config = &live.snapshot().config;
@@ -248,7 +249,13 @@ fn ask_control(
     };
     let agent = control::Agent::new(plane, &config.workload, wanted)?;
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(agent.run(sender, Arc::clone(live.state())));
+    let (state, registry) = (Arc::clone(live.state()), Arc::clone(registry));
+    let show: control::Show = Box::new(move |status| {
+        let status = Arc::new(status.clone());
+        registry.show_control(Arc::clone(&status));
+        state.show_control(status);
+    });
+    tokio::spawn(agent.run(sender, show));
     Ok(Some(receiver))
 }
 

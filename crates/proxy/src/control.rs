@@ -8,7 +8,6 @@ mod mesh;
 mod status;
 mod store;
 
-use crate::admin::State;
 use crate::log;
 use anyhow::Context;
 use channel::Link;
@@ -42,6 +41,9 @@ const SETTLED: Duration = Duration::from_secs(10);
 const INCOMPLETE_MAX: Duration = Duration::from_secs(5);
 /// Longest token that is read.
 const TOKEN_BYTES_MAX: u64 = 4096;
+
+/// Where the state of the conversation is shown.
+pub(crate) type Show = Box<dyn Fn(&Status) + Send + Sync>;
 
 /// What the control plane has said, as far as it can be put to use.
 pub(crate) struct Told {
@@ -155,15 +157,15 @@ impl Agent {
     }
 
     /// Speaks with the control plane for ever, and tells `news` what follows from it.
-    pub(crate) async fn run(mut self, news: mpsc::Sender<Told>, state: Arc<State>) {
+    pub(crate) async fn run(mut self, news: mpsc::Sender<Told>, show: Show) {
         let mut backoff = BACKOFF_MIN;
         self.tell(&news).await;
         loop {
             let began = Instant::now();
-            let ended = self.session(&news, &state).await;
+            let ended = self.session(&news, &show).await;
             self.machine.disconnected();
             self.status.disconnected(ended.as_ref().err());
-            state.show_control(&self.status);
+            show(&self.status);
             if let Err(error) = &ended {
                 let plane = &self.plane.addresses;
                 log::warn(format_args!("the control plane at {plane:?}: {error:#}"));
@@ -179,7 +181,7 @@ impl Agent {
     }
 
     /// One connection, from proof to end; well ended for another certificate.
-    async fn session(&mut self, news: &mpsc::Sender<Told>, state: &State) -> anyhow::Result<()> {
+    async fn session(&mut self, news: &mpsc::Sender<Told>, show: &Show) -> anyhow::Result<()> {
         if self
             .leaf
             .as_ref()
@@ -194,13 +196,13 @@ impl Agent {
             address,
         } = channel::open(&self.plane, Some(&leaf.credentials)).await?;
         self.status.connected(address);
-        state.show_control(&self.status);
+        show(&self.status);
         log::info(format_args!(
             "connected with the control plane at {address}"
         ));
         tokio::select! {
             ended = driver => ended,
-            ended = self.converse(&channel, news, state) => ended,
+            ended = self.converse(&channel, news, show) => ended,
         }
     }
 
@@ -246,7 +248,7 @@ impl Agent {
         &mut self,
         channel: &xds::grpc::client::Channel,
         news: &mpsc::Sender<Told>,
-        state: &State,
+        show: &Show,
     ) -> anyhow::Result<()> {
         let (mut sender, mut receiver) = channel.bidi(PATH, http::HeaderMap::new()).await?;
         self.machine.connected();
@@ -273,7 +275,7 @@ impl Agent {
             self.subscribe();
             self.say(&mut sender).await?;
             self.tell(news).await;
-            state.show_control(&self.status);
+            show(&self.status);
         }
     }
 

@@ -59,7 +59,7 @@ impl Status {
         self.certificate_until = leaf.not_after();
     }
 
-    pub(super) fn heard(&mut self, kind: Kind, accepted: usize, refused: usize, why: &str) {
+    pub(crate) fn heard(&mut self, kind: Kind, accepted: usize, refused: usize, why: &str) {
         let heard = self.kinds.entry(kind.label()).or_default();
         heard.accepted += accepted as u64;
         heard.refused += refused as u64;

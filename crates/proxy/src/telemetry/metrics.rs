@@ -11,6 +11,8 @@ mod page;
 mod slot;
 mod view;
 
+use crate::control::Status;
+use arc_swap::ArcSwapOption;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +42,8 @@ pub struct Registry {
     reloads: [AtomicU64; 2],
     access_log_dropped: Arc<AtomicU64>,
     dns: Arc<DnsCounters>,
+    /// Of the conversation with the control plane, if there is one.
+    control: ArcSwapOption<Status>,
 }
 
 #[derive(Default)]
@@ -69,6 +73,7 @@ impl Registry {
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
             access_log_dropped: Arc::default(),
             dns: Arc::default(),
+            control: ArcSwapOption::empty(),
         })
     }
 
@@ -104,6 +109,11 @@ impl Registry {
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         page::json(&self.view())
+    }
+
+    /// Shows from now on how the conversation with the control plane goes.
+    pub(crate) fn show_control(&self, status: Arc<Status>) {
+        self.control.store(Some(status));
     }
 
     /// Counts a reload of the configuration.
@@ -172,6 +182,7 @@ impl Registry {
             ),
             access_log_dropped: self.access_log_dropped.load(Ordering::Relaxed),
             dns: Arc::clone(&self.dns),
+            control: self.control.load_full(),
         })
     }
 

@@ -84,6 +84,10 @@ pub(super) static FAMILIES: &[Family] = &[
         "TLS handshakes that succeeded.", OfProxy(handshakes)),
     row("leno_tls_handshake_failures_total", "counter",
         "TLS handshakes that failed, by reason.", OfProxy(handshake_failures)),
+    row("leno_control_connected", "gauge",
+        "1 while there is a conversation with the control plane.", OfProxy(control_connected)),
+    row("leno_control_resources_total", "counter",
+        "Resources that the control plane sent, by kind and result.", OfProxy(control_resources)),
     row("leno_dns_queries_total", "counter",
         "Queries for names, by result.", OfProxy(dns_queries)),
     row("leno_config_reloads_total", "counter",
@@ -195,6 +199,22 @@ fn handshake_failures(view: &View, out: &mut Out<'_>) {
                 );
             }
         }
+    }
+}
+
+fn control_connected(view: &View, out: &mut Out<'_>) {
+    if let Some(status) = &view.parts.control {
+        one(&[], u64::from(status.is_connected()), out);
+    }
+}
+
+fn control_resources(view: &View, out: &mut Out<'_>) {
+    let Some(status) = &view.parts.control else {
+        return;
+    };
+    for (kind, accepted, refused) in status.counts() {
+        one(&[("kind", kind), ("result", "accepted")], accepted, out);
+        one(&[("kind", kind), ("result", "refused")], refused, out);
     }
 }
 

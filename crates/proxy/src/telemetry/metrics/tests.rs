@@ -1,5 +1,6 @@
 //! What a scrape sees of what workers count.
 
+use crate::control::Status;
 use std::collections::HashSet;
 
 use identity::HandshakeFailure;
@@ -58,6 +59,9 @@ fn busy() -> Arc<Registry> {
     connections.handshake_failed(Side::Upstream, HandshakeFailure::Expired);
     registry.reloaded(true);
     registry.dns().add(Answered::NoName);
+    let mut status = Status::default();
+    status.heard(xds::kind::Kind::Cluster, 2, 1, "it is wrong");
+    registry.show_control(Arc::new(status));
     registry
         .access_log_dropped()
         .fetch_add(7, Ordering::Relaxed);
@@ -102,6 +106,9 @@ fn the_proxy_is_seen_with_its_connections() {
         "leno_upstream_connect_failures_total 1",
         "leno_tls_handshakes_total{side=\"downstream\",resumed=\"true\"} 1",
         "leno_tls_handshake_failures_total{side=\"upstream\",reason=\"expired\"} 1",
+        "leno_control_connected 0",
+        "leno_control_resources_total{kind=\"cluster\",result=\"accepted\"} 2",
+        "leno_control_resources_total{kind=\"cluster\",result=\"refused\"} 1",
         "leno_dns_queries_total{result=\"answered\"} 0",
         "leno_dns_queries_total{result=\"nxdomain\"} 1",
         "leno_config_reloads_total{result=\"accepted\"} 1",

@@ -10,6 +10,7 @@ use super::dns::DnsCounters;
 use super::families::{FAMILIES, Family, Samples};
 use super::labels::Labels;
 use super::slot::{self, Slot};
+use crate::control::Status;
 
 pub(super) struct Parts {
     pub(super) workload: Workload,
@@ -20,6 +21,7 @@ pub(super) struct Parts {
     pub(super) reloads: (u64, u64),
     pub(super) access_log_dropped: u64,
     pub(super) dns: Arc<DnsCounters>,
+    pub(super) control: Option<Arc<Status>>,
 }
 
 pub(super) struct View {
