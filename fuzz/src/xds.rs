@@ -6,7 +6,6 @@ use xds::kind::Kind;
 use xds::resource::{canonical, decode, encode};
 
 /// The first byte chooses the kind of resource, the others are one.
-#[allow(dead_code, reason = "tests know the kind")]
 pub fn xds_decode(data: &[u8]) {
     if let Some((first, bytes)) = data.split_first() {
         check(kind(*first), bytes);

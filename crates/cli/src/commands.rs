@@ -3,4 +3,9 @@
 pub(crate) mod bench;
 pub(crate) mod cert;
 pub(crate) mod demo;
+pub(crate) mod down;
+pub(crate) mod exec;
 pub(crate) mod load;
+pub(crate) mod ps;
+pub(crate) mod up;
+pub(crate) mod workload;

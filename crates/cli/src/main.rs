@@ -17,7 +17,13 @@ enum Command {
     Bench(commands::bench::Args),
     Cert(commands::cert::Args),
     Demo(commands::demo::Args),
+    Down(commands::down::Args),
+    Exec(commands::exec::Args),
     Load(Box<commands::load::Args>),
+    Ps(commands::ps::Args),
+    Up(commands::up::Args),
+    #[command(hide = true)]
+    Workload(commands::workload::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -25,6 +31,11 @@ fn main() -> anyhow::Result<()> {
         Command::Bench(args) => commands::bench::run(args),
         Command::Cert(args) => commands::cert::run(args),
         Command::Demo(args) => commands::demo::run(args),
+        Command::Down(args) => commands::down::run(args),
+        Command::Exec(args) => commands::exec::run(&args),
         Command::Load(args) => commands::load::run(*args),
+        Command::Ps(args) => commands::ps::run(&args),
+        Command::Up(args) => commands::up::run(args),
+        Command::Workload(args) => commands::workload::run(&args),
     }
 }

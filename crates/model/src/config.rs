@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -91,6 +92,15 @@ pub struct ControlPlane {
     /// Directory in which the last configuration and certificates are kept, so that the sidecar can
     /// start without the control plane; `None` keeps nothing.
     pub state: Option<PathBuf>,
+    /// That there is a newer authority is acted on within this time, by chance: all sidecars learn
+    /// of it at once.
+    #[serde(serialize_with = "crate::limits::duration")]
+    pub renewal_spread: Duration,
+}
+
+impl ControlPlane {
+    /// 60 s: ten thousand sidecars ask for fewer than two hundred certificates in a second.
+    pub const RENEWAL_SPREAD: Duration = Duration::from_secs(60);
 }
 
 /// Where a bootstrap token is read from. It is read once, and to its end.

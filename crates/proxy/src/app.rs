@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let registry = Registry::new(&config.workload, SLOTS_MAX);
     let access_log = open_access_log(&config, &registry)?;
     let (seats, mailboxes) = make_seats(worker_count(&config))?;
-    let sockets = socket::open_all(&config.listeners)?;
+    let sockets = socket::open_all((0..).zip(&config.listeners))?;
     let book = dns::Book::new(dns::Names::build(&config), registry.dns());
     let mut live = Live::new(
         options.clone(),
@@ -202,14 +202,14 @@ async fn quiet(
         begin(live, &mut surfaces);
     }
     loop {
+        if live.is_told() {
+            begin(live, &mut surfaces);
+        }
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hang_up.recv() => reload(live, registry),
-            Some(news) = hear(&mut told) => {
-                adopt(live, registry, news);
-                begin(live, &mut surfaces);
-            }
+            Some(news) = hear(&mut told) => adopt(live, registry, news),
             _ = look.tick() => {
                 if trimmer.look(live.connections()) {
                     live.seats().iter().for_each(|seat| seat.sender.send(Message::Trim));

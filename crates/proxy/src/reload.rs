@@ -9,9 +9,9 @@ use crate::dns::{Book, Names};
 use crate::log;
 use crate::options::Options;
 use crate::snapshot::{Identity, Snapshot};
-use crate::socket;
+use crate::socket::{self, Opened};
 use crate::telemetry::metrics::Registry;
-use crate::worker::{Message, Seat, Socket};
+use crate::worker::{Message, Seat};
 use identity::tls::Tickets;
 use model::Config;
 use std::collections::HashMap;
@@ -31,10 +31,12 @@ pub(crate) struct Live {
     tickets: Arc<Tickets>,
     book: Arc<Book>,
     seats: Arc<Vec<Seat>>,
-    /// Listeners that are open, with the address they were asked for, and the one they got.
-    open: HashMap<String, (SocketAddr, SocketAddr)>,
+    /// Listeners that are open, with the addresses they were asked for, and the first they got.
+    open: HashMap<String, (Vec<SocketAddr>, SocketAddr)>,
     /// What the control plane said last, if there is one.
     told: Option<Told>,
+    /// What was told last could not be put to use, as when an address is still another's.
+    is_behind: bool,
     looks: Vec<(PathBuf, Look)>,
     state: Arc<State>,
 }
@@ -56,6 +58,7 @@ impl Live {
             seats,
             open: HashMap::new(),
             told: None,
+            is_behind: false,
             looks,
             state,
         }
@@ -87,11 +90,19 @@ impl Live {
     }
 
     /// Hands sockets to the accepting worker.
-    pub(crate) fn listen(&mut self, sockets: Vec<(Socket, SocketAddr)>) {
-        for (socket, bound) in sockets {
-            let asked = self.snapshot.config.listeners[socket.place].address;
-            self.open.insert(socket.name.to_string(), (asked, bound));
-            self.seats[0].sender.send(Message::Listen(socket));
+    pub(crate) fn listen(&mut self, opened: Vec<Opened>) {
+        for Opened {
+            place,
+            sockets,
+            bound,
+        } in opened
+        {
+            let listener = &self.snapshot.config.listeners[place];
+            let asked = listener.addresses().collect();
+            self.open.insert(listener.name.clone(), (asked, bound));
+            for socket in sockets {
+                self.seats[0].sender.send(Message::Listen(socket));
+            }
         }
     }
 
@@ -100,11 +111,16 @@ impl Live {
         self.open.iter().map(|(name, (_, bound))| (name, *bound))
     }
 
-    /// Whether a file of the configuration looks different than when it was read.
+    /// Whether what the control plane said last is in use.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.is_some() && !self.is_behind
+    }
+
+    /// Whether a file of the configuration looks different than when it was read, or what could not
+    /// be put to use may be now.
     pub(crate) fn has_changed(&self) -> bool {
-        self.looks
-            .iter()
-            .any(|(path, look)| self::look(path) != *look)
+        let mut looks = self.looks.iter();
+        self.is_behind || looks.any(|(path, look)| self::look(path) != *look)
     }
 
     /// Reads everything again and puts it to use.
@@ -133,7 +149,7 @@ impl Live {
         let identity = Identity::of(told.credentials.clone(), &self.tickets)?;
         let mut config = Config::clone(&self.snapshot.config);
         told.complete(&mut config);
-        self.told = Some(told);
+        (self.told, self.is_behind) = (Some(told), true);
         self.put_to_use(Arc::new(config), Some(identity))
     }
 
@@ -145,13 +161,12 @@ impl Live {
         let snapshot = Snapshot::build(Arc::clone(&config), identity, Some(&self.snapshot))?;
         let is_open = |listener: &model::Listener| {
             let open = self.open.get(&listener.name);
-            open.is_some_and(|(asked, _)| *asked == listener.address)
+            open.is_some_and(|(asked, _)| listener.addresses().eq(asked.iter().copied()))
         };
-        let wanted = config.listeners.iter().enumerate();
-        let new = wanted.filter(|(_, listener)| listener.bind && !is_open(listener));
-        let sockets = new.map(|(place, listener)| socket::open(place, listener));
-        let sockets = sockets.collect::<anyhow::Result<Vec<_>>>()?;
+        let wanted = (0..).zip(&config.listeners);
+        let sockets = socket::open_all(wanted.filter(|(_, listener)| !is_open(listener)))?;
         // Nothing can fail from here on.
+        self.is_behind = false;
         self.publish(&Arc::new(snapshot));
         self.close_listeners(&config);
         self.listen(sockets);
@@ -171,11 +186,10 @@ impl Live {
 
     /// Closes what the configuration no longer has, or has at another address.
     fn close_listeners(&mut self, config: &Config) {
-        let stays = |name: &String, addr: &SocketAddr| {
-            config
-                .listeners
-                .iter()
-                .any(|new| new.bind && new.name == *name && new.address == *addr)
+        let stays = |name: &String, asked: &[SocketAddr]| {
+            let mut listeners = config.listeners.iter().filter(|listener| listener.bind);
+            let listener = listeners.find(|listener| listener.name == *name);
+            listener.is_some_and(|listener| listener.addresses().eq(asked.iter().copied()))
         };
         let gone = self.open.extract_if(|name, (asked, _)| !stays(name, asked));
         for (name, _) in gone {

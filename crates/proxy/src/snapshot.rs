@@ -60,8 +60,9 @@ pub struct Snapshot {
     pub(crate) listeners: Vec<Listener>,
     /// Places of all listeners by their names.
     places: HashMap<Arc<str>, usize>,
-    /// Places of the listeners without a socket by the addresses they serve.
-    captured: HashMap<SocketAddr, usize>,
+    /// Places of the listeners without a socket by the addresses they serve. A workload's own
+    /// address may be in both directions: others call it there, and it calls itself.
+    captured: HashMap<(Direction, SocketAddr), usize>,
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) identity: Option<Identity>,
     pub(crate) limits: wire::http1::Limits,
@@ -105,7 +106,9 @@ impl Identity {
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.credentials.overview() == other.credentials.overview()
+        let (one, other) = (&self.credentials, &other.credentials);
+        // The overview counts what is revoked, and does not name it.
+        one.bundle_fingerprint() == other.bundle_fingerprint() && one.overview() == other.overview()
     }
 }
 
@@ -186,9 +189,8 @@ impl Snapshot {
         destination: SocketAddr,
         direction: Direction,
     ) -> Option<(usize, &Listener)> {
-        let place = *self.captured.get(&destination)?;
-        let listener = &self.listeners[place];
-        (listener.direction == direction).then_some((place, listener))
+        let place = *self.captured.get(&(direction, destination))?;
+        Some((place, &self.listeners[place]))
     }
 
     /// What `/clusters` shows: the configuration, and how many workers cannot reach an endpoint.
@@ -240,11 +242,14 @@ fn named((place, cluster): (usize, &model::Cluster)) -> (&str, usize) {
     (&cluster.name, place)
 }
 
-fn captured(config: &Config) -> HashMap<SocketAddr, usize> {
+fn captured(config: &Config) -> HashMap<(Direction, SocketAddr), usize> {
     let listeners = (0..).zip(&config.listeners);
     let without_socket = listeners.filter(|(_, listener)| !listener.bind);
     without_socket
-        .flat_map(|(place, listener)| listener.addresses().map(move |addr| (addr, place)))
+        .flat_map(|(place, listener)| {
+            let addresses = listener.addresses();
+            addresses.map(move |addr| ((listener.direction, addr), place))
+        })
         .collect()
 }
 

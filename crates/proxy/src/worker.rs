@@ -111,7 +111,8 @@ pub(crate) struct Worker {
     )]
     exchanges: RefCell<Vec<Box<Exchange>>>,
     seats: Arc<Vec<Seat>>,
-    listening: RefCell<HashMap<Arc<str>, Rc<Listening>>>,
+    /// By listener; each may have several addresses.
+    listening: RefCell<HashMap<Arc<str>, Vec<Rc<Listening>>>>,
     /// Of connections that this worker accepts, for itself and for others.
     arrivals: Rate,
     random: Cell<u64>,
@@ -525,9 +526,8 @@ impl Worker {
         match Listening::adopt(&self.reactor, socket) {
             Ok(listening) => {
                 let listening = Rc::new(listening);
-                self.listening
-                    .borrow_mut()
-                    .insert(name, Rc::clone(&listening));
+                let mut all = self.listening.borrow_mut();
+                all.entry(name).or_default().push(Rc::clone(&listening));
                 let task = listener::run(Rc::clone(self), Rc::clone(&listening));
                 listening.task.set(Some(self.reactor.spawn(task)));
             }
@@ -536,7 +536,8 @@ impl Worker {
     }
 
     fn unlisten(&self, name: &Arc<str>) {
-        if let Some(listening) = self.listening.borrow_mut().remove(name) {
+        let gone = self.listening.borrow_mut().remove(name);
+        for listening in gone.into_iter().flatten() {
             listening.closing.set(true);
             listening
                 .task

@@ -35,6 +35,9 @@ pub mod proxy;
 /// Two sidecars with the hop between them.
 pub mod pair;
 
+/// A control plane that tells sidecars what a test wants.
+pub mod control;
+
 /// Prometheus text, as far as tests need it.
 pub mod metrics;
 
@@ -50,6 +53,7 @@ pub mod descriptors;
 pub use ca::{TestCa, TestIdentity};
 pub use client::{Client, MeshConnector, RawClient, TlsClient};
 pub use config::Sidecar;
+pub use control::ControlPlane;
 pub use dead::DeadPort;
 pub use echo::EchoServer;
 pub use h2::{Frames, H2Client, H2Server, RawH2Server};

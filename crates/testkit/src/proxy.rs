@@ -28,6 +28,14 @@ pub struct ProxyProcess {
     ready: Ready,
 }
 
+/// A proxy that was started, and may not be ready yet.
+pub struct Launched {
+    proxy: ProxyProcess,
+    first: mpsc::Receiver<String>,
+    /// The ready line, if it has come.
+    line: Option<String>,
+}
+
 /// What the ready line said.
 #[derive(Debug, Clone, Default)]
 struct Ready {
@@ -82,6 +90,16 @@ impl ProxyProcess {
     /// If it neither gets ready nor ends.
     #[track_caller]
     pub fn try_start(binary: &str, yaml: &str, arguments: &[&str]) -> Result<Self, Exit> {
+        Self::launch(binary, yaml, arguments).ready()
+    }
+
+    /// Starts `binary` and waits for nothing.
+    ///
+    /// # Panics
+    /// If it cannot be run.
+    #[track_caller]
+    #[must_use]
+    pub fn launch(binary: &str, yaml: &str, arguments: &[&str]) -> Launched {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
         let config = dir.path().join("proxy.yaml");
         std::fs::write(&config, yaml).expect("the configuration can be written");
@@ -96,23 +114,17 @@ impl ProxyProcess {
             .spawn()
             .unwrap_or_else(|error| panic!("cannot run {binary}: {error}"));
         let (stdout, first) = follow(child.stdout.take().expect("stdout is piped"));
-        let mut proxy = Self {
+        let proxy = Self {
             child,
             dir,
             stdout,
             ready: Ready::default(),
         };
-        match first.recv_timeout(DEADLINE) {
-            Ok(line) => proxy.ready = Ready::parse(&line, proxy.child.id()),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(proxy.wait(Instant::now())),
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                panic!(
-                    "leno-proxy is not ready after {DEADLINE:?}\n{}",
-                    proxy.stderr()
-                )
-            }
+        Launched {
+            proxy,
+            first,
+            line: None,
         }
-        Ok(proxy)
     }
 
     /// Where a listener is bound.
@@ -363,6 +375,56 @@ impl ProxyProcess {
             stderr: self.stderr(),
             took: started.elapsed(),
         }
+    }
+}
+
+impl Launched {
+    /// Whether it has said that it is.
+    #[must_use]
+    pub fn is_ready(&mut self) -> bool {
+        let line = &mut self.line;
+        if line.is_none() {
+            *line = self.first.try_recv().ok();
+        }
+        line.is_some()
+    }
+
+    /// Waits until it is.
+    ///
+    /// # Errors
+    /// How it ended instead.
+    ///
+    /// # Panics
+    /// If it neither gets ready nor ends.
+    #[track_caller]
+    pub fn ready(self) -> Result<ProxyProcess, Exit> {
+        let mut proxy = self.proxy;
+        let line = self
+            .line
+            .map_or_else(|| self.first.recv_timeout(DEADLINE), Ok);
+        match line {
+            Ok(line) => proxy.ready = Ready::parse(&line, proxy.child.id()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(proxy.wait(Instant::now())),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                panic!(
+                    "leno-proxy is not ready after {DEADLINE:?}\n{}",
+                    proxy.stderr()
+                )
+            }
+        }
+        Ok(proxy)
+    }
+
+    /// Its log so far.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.proxy.stderr()
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn process(&self) -> &ProxyProcess {
+        &self.proxy
     }
 }
 

@@ -12,7 +12,10 @@ const TCP: i32 = 0;
 /// An error if it is an address of one link only: the link's number means nothing elsewhere.
 pub(crate) fn encode(address: SocketAddr, at: &Place<'_>) -> Result<Address, Error> {
     if matches!(address, SocketAddr::V6(v6) if v6.scope_id() != 0) {
-        return Err(Error::invalid(at, "an address of one link; send a global one"));
+        return Err(Error::invalid(
+            at,
+            "an address of one link; send a global one",
+        ));
     }
     Ok(Address {
         socket_address: Some(SocketAddress {

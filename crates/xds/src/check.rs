@@ -41,7 +41,11 @@ fn ensure(holds: bool, at: &Place<'_>, reason: &str) -> Result<(), Error> {
 pub(crate) fn name(text: &str, at: &Place<'_>) -> Result<(), Error> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:@|[]".contains(&b);
     let holds = (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain);
-    ensure(holds, at, "not a name; use letters, digits and - _ . / : @ | [ ]")
+    ensure(
+        holds,
+        at,
+        "not a name; use letters, digits and - _ . / : @ | [ ]",
+    )
 }
 
 /// The SPIFFE id of a workload: with a path.
@@ -60,11 +64,9 @@ fn is_spiffe_id(text: &str) -> bool {
     else {
         return false;
     };
-    let of_domain =
-        |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-_".contains(&b);
+    let of_domain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-_".contains(&b);
     let of_path = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
-    let is_segment =
-        |text: &str| !matches!(text, "" | "." | "..") && text.bytes().all(of_path);
+    let is_segment = |text: &str| !matches!(text, "" | "." | "..") && text.bytes().all(of_path);
     text.len() <= ID_BYTES_MAX
         && (1..=TRUST_DOMAIN_BYTES_MAX).contains(&domain.len())
         && domain.bytes().all(of_domain)
@@ -76,7 +78,11 @@ pub(crate) fn spiffe_ids(ids: &[String], at: &Place<'_>) -> Result<(), Error> {
     let mut sorted: Vec<_> = ids.iter().collect();
     sorted.sort_unstable();
     sorted.dedup();
-    ensure(sorted.len() == ids.len(), at, "an id is listed twice; remove one")?;
+    ensure(
+        sorted.len() == ids.len(),
+        at,
+        "an id is listed twice; remove one",
+    )?;
     ids.iter().try_for_each(|id| spiffe_id(id, at))
 }
 
@@ -84,7 +90,11 @@ pub(crate) fn spiffe_ids(ids: &[String], at: &Place<'_>) -> Result<(), Error> {
 pub(crate) fn prefix(text: &str, at: &Place<'_>) -> Result<(), Error> {
     let plain = |b: u8| b.is_ascii_graphic() && b != b'?' && b != b'#';
     let holds = text.starts_with('/') && text.bytes().all(plain);
-    ensure(holds, at, "not a path; begin with /, without ? and #, blanks as %20")
+    ensure(
+        holds,
+        at,
+        "not a path; begin with /, without ? and #, blanks as %20",
+    )
 }
 
 /// A host as routes have them.
@@ -104,13 +114,19 @@ pub(crate) fn host(host: &HostMatch, at: &Place<'_>) -> Result<(), Error> {
 /// A name that DNS is asked for: lower case, without a dot at the end.
 pub(crate) fn dns_name(text: &str, at: &Place<'_>) -> Result<(), Error> {
     let holds = is_host(text) && !text.starts_with('[');
-    ensure(holds, at, "not a lower-case DNS name without a dot at the end")
+    ensure(
+        holds,
+        at,
+        "not a lower-case DNS name without a dot at the end",
+    )
 }
 
 fn is_host(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b);
     let label = |label: &str| !label.is_empty() && label.bytes().all(plain);
-    let inner = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let inner = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     match inner {
         Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
         None => name.len() <= HOST_BYTES_MAX && name.split('.').all(label),
@@ -125,8 +141,16 @@ fn is_token(text: &str) -> bool {
 /// A header that a filter may touch (RFC 9110, section 5.1: a token).
 pub(crate) fn header_name(text: &str, at: &Place<'_>) -> Result<(), Error> {
     let framing = FRAMING.iter().any(|name| text.eq_ignore_ascii_case(name));
-    ensure(!framing, at, "the proxy sets this header itself; choose another")?;
-    ensure(is_token(text), at, "not a header name; use letters, digits and -")
+    ensure(
+        !framing,
+        at,
+        "the proxy sets this header itself; choose another",
+    )?;
+    ensure(
+        is_token(text),
+        at,
+        "not a header name; use letters, digits and -",
+    )
 }
 
 /// What a header may be set to (RFC 9110, section 5.5).
@@ -146,7 +170,8 @@ pub(crate) fn upgrades(words: &[String], at: &Place<'_>) -> Result<(), Error> {
         let token = word.split('/').all(is_token) && !word.contains('*');
         let lower = !word.bytes().any(|b| b.is_ascii_uppercase());
         ensure(
-            (token && lower && word != "h2c" && word != "connect") || (word == "*" && words.len() == 1),
+            (token && lower && word != "h2c" && word != "connect")
+                || (word == "*" && words.len() == 1),
             at,
             "not an upgrade; write names in lower case, not h2c or connect, or * alone",
         )
@@ -157,5 +182,9 @@ pub(crate) fn upgrades(words: &[String], at: &Place<'_>) -> Result<(), Error> {
 /// Where an endpoint may be.
 pub(crate) fn endpoint(address: SocketAddr, at: &Place<'_>) -> Result<(), Error> {
     let holds = address.port() != 0 && !address.ip().is_unspecified();
-    ensure(holds, at, "cannot be connected to; send an address and a port")
+    ensure(
+        holds,
+        at,
+        "cannot be connected to; send an address and a port",
+    )
 }

@@ -199,12 +199,20 @@ fn decode_endpoints(
                 return Err(Error::invalid(&eds.field("service_name"), reason));
             }
         }
-        _ => return Err(Error::invalid(&eds, "goes with the type EDS, and with no other")),
+        _ => {
+            return Err(Error::invalid(
+                &eds,
+                "goes with the type EDS, and with no other",
+            ));
+        }
     }
     let at = ROOT.field("load_assignment");
     match (&message.load_assignment, kind) {
         (None, _) => Ok(Vec::new()),
         (Some(assignment), STATIC) => endpoint::decode_all(assignment, &at, notes),
-        (Some(_), _) => Err(Error::invalid(&at, "goes with the type STATIC, and with no other")),
+        (Some(_), _) => Err(Error::invalid(
+            &at,
+            "goes with the type STATIC, and with no other",
+        )),
     }
 }

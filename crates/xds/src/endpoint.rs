@@ -40,7 +40,11 @@ pub fn encode(cluster: &str, endpoints: &[Endpoint]) -> Result<ClusterLoadAssign
     let group = LocalityLbEndpoints { lb_endpoints };
     Ok(ClusterLoadAssignment {
         cluster_name: cluster.to_owned(),
-        endpoints: if endpoints.is_empty() { Vec::new() } else { vec![group] },
+        endpoints: if endpoints.is_empty() {
+            Vec::new()
+        } else {
+            vec![group]
+        },
         policy: None,
     })
 }
@@ -49,9 +53,7 @@ fn encode_one(endpoint: &Endpoint) -> Result<LbEndpoint, Error> {
     let metadata = metadata::Builder::default().list(IDENTITIES, &endpoint.identities);
     let metadata = match endpoint.transport {
         Transport::Plaintext => metadata,
-        Transport::Mtls | Transport::Leno => {
-            metadata.socket_match(KEY, endpoint.transport.label())
-        }
+        Transport::Mtls | Transport::Leno => metadata.socket_match(KEY, endpoint.transport.label()),
     };
     Ok(LbEndpoint {
         endpoint: Some(Message {
@@ -77,7 +79,10 @@ pub(crate) fn check_all(endpoints: &[Endpoint], at: &Place<'_>) -> Result<(), Er
             return Err(Error::invalid(&at.field("identities"), reason));
         }
         if !taken.insert(endpoint.address) {
-            return Err(Error::invalid(&at, "its address is listed twice; remove one"));
+            return Err(Error::invalid(
+                &at,
+                "its address is listed twice; remove one",
+            ));
         }
     }
     Ok(())
@@ -115,7 +120,12 @@ pub(crate) fn decode_all(
 
 /// Weights that are all the same change nothing; others are not heeded yet.
 fn note_weights(message: &ClusterLoadAssignment, at: &Place<'_>, notes: &mut Notes) {
-    let entries = || message.endpoints.iter().flat_map(|group| &group.lb_endpoints);
+    let entries = || {
+        message
+            .endpoints
+            .iter()
+            .flat_map(|group| &group.lb_endpoints)
+    };
     let weight = |entry: &LbEndpoint| entry.load_balancing_weight.map_or(1, |it| it.value);
     let first = entries().next().map(weight);
     if entries().any(|entry| Some(weight(entry)) != first) {
@@ -133,11 +143,7 @@ fn is_asked(entry: &LbEndpoint, at: &Place<'_>) -> Result<bool, Error> {
     }
 }
 
-fn decode_one(
-    entry: &LbEndpoint,
-    at: &Place<'_>,
-    notes: &mut Notes,
-) -> Result<Endpoint, Error> {
+fn decode_one(entry: &LbEndpoint, at: &Place<'_>, notes: &mut Notes) -> Result<Endpoint, Error> {
     let metadata = metadata::Reader::open(entry.metadata.as_ref(), &[IDENTITIES], at, notes)?;
     let endpoint_at = at.field("endpoint");
     let address = entry.endpoint.as_ref().and_then(|it| it.address.as_ref());

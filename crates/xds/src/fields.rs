@@ -52,7 +52,7 @@ pub(crate) enum Rule {
     /// One of these messages, wrapped in `google.protobuf.Any`.
     Any(&'static [&'static Message]),
     /// A map from texts to what this rule says.
-    Map(&'static Rule),
+    Map(&'static Self),
     /// Changes nothing that is routed, secured or filtered: counted, shown, left out.
     Ignored,
     /// Must be understood, and is not.

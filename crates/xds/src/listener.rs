@@ -85,9 +85,10 @@ pub fn encode(listener: &Listener) -> Result<Message, Error> {
     route::check_all(&listener.routes, &ROOT)?;
     let routes = route::canonical(&listener.routes);
     let chains = chain::plan(listener, &opaque::select(listener, &routes, &ROOT)?);
-    let mut addresses = listener.addresses().enumerate().map(|(index, it)| {
-        address::encode(it, &ROOT.item("addresses", index))
-    });
+    let mut addresses = listener
+        .addresses()
+        .enumerate()
+        .map(|(index, it)| address::encode(it, &ROOT.item("addresses", index)));
     let auto = listener.protocol == ListenerProtocol::Auto;
     let metadata = metadata::Builder::default().list(NAMES, &listener.names);
     let metadata = match auto {
@@ -101,7 +102,9 @@ pub fn encode(listener: &Listener) -> Result<Message, Error> {
             .map(|address| address.map(|it| AdditionalAddress { address: Some(it) }))
             .collect::<Result<_, _>>()?,
         filter_chains: chains.iter().map(chain::encode).collect(),
-        use_original_dst: listener.original_destination.then_some(BoolValue { value: true }),
+        use_original_dst: listener
+            .original_destination
+            .then_some(BoolValue { value: true }),
         metadata: metadata.build(),
         listener_filters: listener_filters(listener),
         listener_filters_timeout: detect_timeout(listener),
@@ -126,7 +129,10 @@ fn check_listener(listener: &Listener) -> Result<(), Error> {
     }
     if listener.detect_timeout.is_zero() {
         let reason = "zero would wait for ever; send some milliseconds";
-        return Err(Error::invalid(&ROOT.field("listener_filters_timeout"), reason));
+        return Err(Error::invalid(
+            &ROOT.field("listener_filters_timeout"),
+            reason,
+        ));
     }
     let mut seen = Vec::new();
     for (index, address) in listener.addresses().enumerate() {
@@ -135,7 +141,10 @@ fn check_listener(listener: &Listener) -> Result<(), Error> {
             return Err(Error::invalid(&at, "listed twice; remove one"));
         }
         if !listener.bind && address.port() == 0 {
-            return Err(Error::invalid(&at, "port 0 is nobody's destination; send a port"));
+            return Err(Error::invalid(
+                &at,
+                "port 0 is nobody's destination; send a port",
+            ));
         }
         seen.push(address);
     }
@@ -222,7 +231,12 @@ fn decode_chains(message: &Message, notes: &mut Notes) -> Result<Vec<Chain>, Err
         return Err(Error::TooMany(ROOT.field("filter_chains").to_string()));
     }
     let decode = |(index, chain)| {
-        chain::decode(chain, &message.name, &ROOT.item("filter_chains", index), notes)
+        chain::decode(
+            chain,
+            &message.name,
+            &ROOT.item("filter_chains", index),
+            notes,
+        )
     };
     chains.iter().enumerate().map(decode).collect()
 }
@@ -261,7 +275,10 @@ fn decode_filters(message: &Message) -> Result<Filters, Error> {
     for (index, filter) in message.listener_filters.iter().enumerate() {
         let at = ROOT.item("listener_filters", index);
         let Some(config) = &filter.typed_config else {
-            return Err(Error::invalid(&at.field("typed_config"), "missing; send its settings"));
+            return Err(Error::invalid(
+                &at.field("typed_config"),
+                "missing; send its settings",
+            ));
         };
         if any::is::<OriginalDst>(config) && !found.original_destination {
             let reason = "connections would stay here; send use_original_dst too";
@@ -282,7 +299,9 @@ fn decode_timeout(message: &Message, protocol: ListenerProtocol) -> Result<Time,
                       send continue_on_listener_filters_timeout, or none for HTTP";
         return Err(Error::invalid(&at, reason));
     }
-    let parts = u64::try_from(time.seconds).ok().zip(u32::try_from(time.nanos).ok());
+    let parts = u64::try_from(time.seconds)
+        .ok()
+        .zip(u32::try_from(time.nanos).ok());
     match parts {
         Some((seconds, nanos)) if nanos < 1_000_000_000 => Ok(Time::new(seconds, nanos)),
         _ => Err(Error::invalid(&at, "not a duration; send a positive one")),

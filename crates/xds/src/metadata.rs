@@ -119,7 +119,9 @@ impl<'a> Reader<'a> {
     /// A text under our name.
     pub(crate) fn text(&self, key: &str, at: &Place<'_>) -> Result<Option<&'a str>, Error> {
         let value = self.value(key);
-        value.map(|value| as_text(value).ok_or_else(|| wrong(key, at))).transpose()
+        value
+            .map(|value| as_text(value).ok_or_else(|| wrong(key, at)))
+            .transpose()
     }
 
     /// A list of texts under our name; empty if there is none.
@@ -140,12 +142,16 @@ impl<'a> Reader<'a> {
 
     /// Whether anything chooses a transport socket.
     pub(crate) fn has_socket_match(&self) -> bool {
-        self.socket_match.is_some_and(|value| !value.fields.is_empty())
+        self.socket_match
+            .is_some_and(|value| !value.fields.is_empty())
     }
 }
 
 fn wrong(key: &str, at: &Place<'_>) -> Error {
     let at = at.field("metadata");
     let at = at.field("filter_metadata");
-    Error::invalid(&at.field(OURS).field(key), "not a text, or a list of texts, as it should be")
+    Error::invalid(
+        &at.field(OURS).field(key),
+        "not a text, or a list of texts, as it should be",
+    )
 }

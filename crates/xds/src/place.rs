@@ -6,7 +6,7 @@ use std::fmt;
 /// A field, and the fields around it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
+    parent: Option<&'a Self>,
     name: &'a str,
     index: Option<usize>,
 }

@@ -79,9 +79,7 @@ pub fn encode(resource: &Resource) -> Result<Bytes, Error> {
             endpoint::encode(cluster, endpoints)?.encode_to_vec()
         }
         Resource::Listener(listener) => listener::encode(listener)?.encode_to_vec(),
-        Resource::Routes { listener, routes } => {
-            route::encode(listener, routes)?.encode_to_vec()
-        }
+        Resource::Routes { listener, routes } => route::encode(listener, routes)?.encode_to_vec(),
     };
     Ok(bytes.into())
 }

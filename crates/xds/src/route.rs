@@ -54,7 +54,10 @@ pub(crate) fn decode(routes: RouteConfiguration) -> Result<(String, Vec<Route>),
     check::name(&routes.name, &ROOT.field("name"))?;
     if !routes.ignore_port_in_host_matching && !routes.virtual_hosts.is_empty() {
         let at = ROOT.field("ignore_port_in_host_matching");
-        return Err(Error::invalid(&at, "must be true: hosts are compared without ports"));
+        return Err(Error::invalid(
+            &at,
+            "must be true: hosts are compared without ports",
+        ));
     }
     let mut table = Table::default();
     let mut pairs = 0;
@@ -88,7 +91,10 @@ fn decode_hosts(host: &VirtualHost, at: &Place<'_>) -> Result<Vec<HostMatch>, Er
         check::host(&found, &at.item("domains", index)).map(|()| found)
     };
     if host.domains.is_empty() {
-        return Err(Error::invalid(&at.field("domains"), "missing; send at least one"));
+        return Err(Error::invalid(
+            &at.field("domains"),
+            "missing; send at least one",
+        ));
     }
     host.domains.iter().zip(0..).map(decode).collect()
 }
@@ -113,7 +119,10 @@ fn decode_entries(host: &VirtualHost, at: &Place<'_>) -> Result<Vec<Entry>, Erro
     for (index, route) in host.routes.iter().enumerate() {
         let at = at.item("routes", index);
         let entry = rule::decode(route, &at)?;
-        if entries.iter().any(|earlier| table::covers(&earlier.prefix, &entry.prefix)) {
+        if entries
+            .iter()
+            .any(|earlier| table::covers(&earlier.prefix, &entry.prefix))
+        {
             let reason = "an earlier route takes all of its requests; remove one of them";
             return Err(Error::invalid(&at.field("match"), reason));
         }
@@ -145,10 +154,16 @@ fn check_one(route: &Route, at: &Place<'_>) -> Result<(), Error> {
     if route.hosts.is_empty() {
         return Err(Error::invalid(&hosts, "none; write Any to take every host"));
     }
-    route.hosts.iter().try_for_each(|host| check::host(host, &hosts))?;
+    route
+        .hosts
+        .iter()
+        .try_for_each(|host| check::host(host, &hosts))?;
     check::prefix(&route.prefix, &at.field("prefix"))?;
     for (index, backend) in route.backends.iter().enumerate() {
-        check::name(&backend.cluster, &at.item("backends", index).field("cluster"))?;
+        check::name(
+            &backend.cluster,
+            &at.item("backends", index).field("cluster"),
+        )?;
     }
     shares::check(&route.backends, &at.field("backends"))?;
     if let Some(allow) = &route.allow {

@@ -44,11 +44,16 @@ pub(crate) fn decode(secret: Secret) -> Result<TrustBundle, Error> {
         return Err(Error::invalid(&at, "missing; only trust bundles are taken"));
     };
     if !context.match_typed_subject_alt_names.is_empty() {
-        return Err(Error::unsupported(&at.field("match_typed_subject_alt_names")));
+        return Err(Error::unsupported(
+            &at.field("match_typed_subject_alt_names"),
+        ));
     }
     if context.crl.is_some() && !context.only_verify_leaf_cert_crl {
         let reason = "must be true: lists of revoked certificates are looked up for leaves";
-        return Err(Error::invalid(&at.field("only_verify_leaf_cert_crl"), reason));
+        return Err(Error::invalid(
+            &at.field("only_verify_leaf_cert_crl"),
+            reason,
+        ));
     }
     let bundle = TrustBundle {
         name: secret.name,

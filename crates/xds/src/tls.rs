@@ -76,7 +76,10 @@ pub(crate) fn ads() -> ConfigSource {
 pub(crate) fn check_ads(source: Option<&ConfigSource>, at: &Place<'_>) -> Result<(), Error> {
     let version = source.map_or(API_V3, |source| source.resource_api_version);
     if source.is_none_or(|source| source.ads.is_none()) || ![0, API_V3].contains(&version) {
-        return Err(Error::invalid(at, "resources come over this stream only; send ads, V3"));
+        return Err(Error::invalid(
+            at,
+            "resources come over this stream only; send ads, V3",
+        ));
     }
     Ok(())
 }
@@ -133,7 +136,10 @@ pub(crate) fn decode_downstream(
     let context: DownstreamTlsContext = unpack(any, &at)?;
     if context.require_client_certificate != Some(BoolValue { value: true }) {
         let reason = "must be true: both sides of mesh TLS are verified";
-        return Err(Error::invalid(&at.field("require_client_certificate"), reason));
+        return Err(Error::invalid(
+            &at.field("require_client_certificate"),
+            reason,
+        ));
     }
     let at = at.field("common_tls_context");
     let context = context.common_tls_context.unwrap_or_default();
@@ -157,9 +163,8 @@ fn check_common(context: &CommonTlsContext, at: &Place<'_>) -> Result<(), Error>
         return Err(Error::invalid(&at.field("tls_params"), reason));
     }
     let own = &context.tls_certificate_sds_secret_configs;
-    let is_own = |config: &SdsSecretConfig| {
-        config.name == CERTIFICATE && config.sds_config.is_none()
-    };
+    let is_own =
+        |config: &SdsSecretConfig| config.name == CERTIFICATE && config.sds_config.is_none();
     match own.as_slice() {
         [only] if is_own(only) => Ok(()),
         _ => Err(Error::invalid(
@@ -171,7 +176,10 @@ fn check_common(context: &CommonTlsContext, at: &Place<'_>) -> Result<(), Error>
 
 fn check_trust_bundle(config: Option<&SdsSecretConfig>, at: &Place<'_>) -> Result<(), Error> {
     let Some(config) = config.filter(|config| config.name == TRUST_BUNDLE) else {
-        return Err(Error::invalid(at, "peers are verified by the bundle `ROOTCA`; name it"));
+        return Err(Error::invalid(
+            at,
+            "peers are verified by the bundle `ROOTCA`; name it",
+        ));
     };
     check_ads(config.sds_config.as_ref(), &at.field("sds_config"))
 }
@@ -272,7 +280,11 @@ fn decode_wrapped(
     };
     let inner = wrapped.transport_socket.clone().unwrap_or_default();
     let at = at.field("transport_socket");
-    if inner.typed_config.as_ref().is_some_and(any::is::<ProxyProtocolUpstreamTransport>) {
+    if inner
+        .typed_config
+        .as_ref()
+        .is_some_and(any::is::<ProxyProtocolUpstreamTransport>)
+    {
         return Err(Error::invalid(&at, "one PROXY header is enough; send one"));
     }
     let socket = decode_upstream(&inner, protocol, &at)?;
@@ -293,20 +305,29 @@ fn decode_names(
     let at = at.field("default_validation_context");
     let names = context.default_validation_context.unwrap_or_default();
     if names.trusted_ca.is_some() || names.crl.is_some() || names.only_verify_leaf_cert_crl {
-        return Err(Error::invalid(&at, "authorities come with the bundle; send names only"));
+        return Err(Error::invalid(
+            &at,
+            "authorities come with the bundle; send names only",
+        ));
     }
     let mut identities = BTreeSet::new();
     for (index, name) in names.match_typed_subject_alt_names.into_iter().enumerate() {
         let at = at.item("match_typed_subject_alt_names", index);
         let exact = name.matcher.and_then(|matcher| matcher.exact);
         let Some(id) = exact.filter(|_| name.san_type == SAN_URI) else {
-            return Err(Error::invalid(&at, "not a name that a mesh certificate has; send a URI"));
+            return Err(Error::invalid(
+                &at,
+                "not a name that a mesh certificate has; send a URI",
+            ));
         };
         check::spiffe_id(&id, &at)?;
         identities.insert(id);
     }
     match identities.is_empty() {
         false => Ok(identities),
-        true => Err(Error::invalid(&at, "any certificate of the mesh would do; send names")),
+        true => Err(Error::invalid(
+            &at,
+            "any certificate of the mesh would do; send names",
+        )),
     }
 }

@@ -30,6 +30,7 @@ pub(super) const CONTROL_KEYS: &[&str] = &[
     "trustDomain",
     "token",
     "state",
+    "renewalSpread",
 ];
 pub(super) const TOKEN_KEYS: &[&str] = &["file"];
 pub(super) const ACCESS_LOG_KEYS: &[&str] = &["path", "format"];
@@ -97,6 +98,9 @@ pub(super) fn control(node: &Node, origin: &Path) -> Result<ControlPlane, Fault>
         trust_domain,
         token: fields.map("token", |node| token(node, origin))?,
         state: fields.map("state", |node| path(node, origin))?,
+        renewal_spread: fields
+            .map("renewalSpread", |node| node.duration(Zero::Allowed))?
+            .unwrap_or(ControlPlane::RENEWAL_SPREAD),
     };
     match control.addresses.is_empty() {
         true => Err(addresses.fault("no address is listed", "add one, as ip:port")),

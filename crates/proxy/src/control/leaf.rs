@@ -10,14 +10,15 @@ use identity::{SpiffeId, TrustBundle, renewal};
 use model::ControlPlane;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::time::Instant;
 use xds::grpc::client::Channel;
 use xds::proto::identity::{SIGN, SignRequest, SignResponse};
 
 /// For one signature: the control plane has nothing to wait for.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(10);
-/// What all sidecars learn at once, that there is a newer authority, they act on within this time.
-const RENEWAL_SPREAD: Duration = Duration::from_secs(60);
+/// A renewal that failed is tried again after so long at most.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// Nor is anything renewed more often than this, whatever certificates are like.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// A key with the answer to the request for its certificate.
 pub(super) struct Signed {
@@ -34,7 +35,8 @@ pub(super) struct Leaf {
     pub(super) key: PrivateKey,
     pub(super) chain: String,
     pub(super) credentials: Credentials,
-    pub(super) renew_at: Instant,
+    /// By the clock: it goes on while the machine sleeps.
+    renew_at: SystemTime,
 }
 
 /// Makes a key and has a certificate for it signed; `token` proves the workload where the
@@ -69,11 +71,16 @@ pub(super) async fn request(
 
 /// What the control plane is trusted by at first.
 pub(super) fn read_bundle(plane: &ControlPlane) -> anyhow::Result<Arc<TrustBundle>> {
-    let path = &plane.trust_bundle;
-    let pem = std::fs::read_to_string(path)
-        .with_context(|| format!("the trust bundle {} cannot be read", path.display()))?;
+    let pem = read_authorities(plane)?;
     let bundle = TrustBundle::from_pem(&pem, "", &plane.trust_domain, SystemTime::now())?;
     Ok(Arc::new(bundle))
+}
+
+/// The same as PEM.
+pub(super) fn read_authorities(plane: &ControlPlane) -> anyhow::Result<String> {
+    let path = &plane.trust_bundle;
+    std::fs::read_to_string(path)
+        .with_context(|| format!("the trust bundle {} cannot be read", path.display()))
 }
 
 impl Leaf {
@@ -85,7 +92,12 @@ impl Leaf {
             authorities,
             revocations,
         } = signed;
-        Self::read(key, chain, (&authorities, &revocations), trust_domain)
+        let mut leaf = Self::read(key, chain, (&authorities, &revocations), trust_domain)?;
+        // One of a short life, backdated, is past half of it from the beginning.
+        let now = SystemTime::now();
+        let soonest = (leaf.left(now) / 3).max(RENEWAL_PAUSE);
+        leaf.renew_at = leaf.renew_at.max(now + soonest);
+        Ok(leaf)
     }
 
     /// Puts a certificate to use that peers check with these authorities and revocations.
@@ -101,19 +113,24 @@ impl Leaf {
             trust_bundle: authorities,
             revocations,
         };
-        let credentials = Credentials::from_parts(&parts, trust_domain, SystemTime::now())?;
-        let due = credentials.renewal_due(SystemTime::now(), random::seed());
+        let now = SystemTime::now();
+        let credentials = Credentials::from_parts(&parts, trust_domain, now)?;
+        let due = credentials.renewal_due(now, random::seed());
         Ok(Self {
             key,
             chain,
             credentials,
-            renew_at: Instant::now() + due,
+            renew_at: now + due,
         })
     }
 
     /// Trusts other authorities from now on. If one of them is newer than the certificate's own,
-    /// that is to be renewed soon.
-    pub(super) fn trust(&mut self, bundle: &model::TrustBundle) -> anyhow::Result<()> {
+    /// that is to be renewed within `spread`.
+    pub(super) fn trust(
+        &mut self,
+        bundle: &model::TrustBundle,
+        spread: Duration,
+    ) -> anyhow::Result<()> {
         let model::TrustBundle {
             authorities,
             revocations,
@@ -124,9 +141,36 @@ impl Leaf {
             .with_bundle(authorities, revocations, SystemTime::now())?;
         self.credentials = anew;
         if !self.credentials.is_from_newest_authority() {
-            let soon = renewal::soon(RENEWAL_SPREAD, random::seed());
-            self.renew_at = self.renew_at.min(Instant::now() + soon);
+            let soon = renewal::soon(spread, random::seed());
+            self.renew_at = self.renew_at.min(SystemTime::now() + soon);
         }
+        Ok(())
+    }
+
+    /// How long from `now` until it is to be renewed.
+    pub(super) fn renewal_due(&self, now: SystemTime) -> Duration {
+        self.renew_at.duration_since(now).unwrap_or_default()
+    }
+
+    /// Has it renewed somewhat later, while there is time.
+    pub(super) fn put_off(&mut self, now: SystemTime) {
+        let pause = (self.left(now) / 10).clamp(RENEWAL_PAUSE, RETRY_MAX);
+        self.renew_at = now + pause / 2 + renewal::soon(pause / 2, random::seed());
+    }
+
+    /// What is left of its life.
+    fn left(&self, now: SystemTime) -> Duration {
+        let end = SystemTime::from(self.credentials.not_after());
+        end.duration_since(now).unwrap_or_default()
+    }
+
+    /// That it is this workload's and no other's.
+    pub(super) fn check_id(&self, id: &SpiffeId) -> anyhow::Result<()> {
+        let own = self.credentials.own_id();
+        anyhow::ensure!(
+            own == id,
+            "the certificate is that of `{own}`, not of `{id}`"
+        );
         Ok(())
     }
 

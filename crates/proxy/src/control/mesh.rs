@@ -68,11 +68,39 @@ impl Mesh {
         }
     }
 
-    /// A connection came to `listener`: where it leads to has to be known from now on.
-    pub(super) fn use_listener(&mut self, listener: &str) {
-        if self.listeners.contains_key(listener) {
-            self.used.insert(listener.to_owned());
+    /// A resource is not asked for any more, so that nobody would say when it changes.
+    pub(super) fn forget(&mut self, kind: Kind, name: &str) {
+        match kind {
+            Kind::Routes => drop(self.routes.remove(name)),
+            Kind::Endpoints => drop(self.endpoints.remove(name)),
+            Kind::Secret | Kind::Cluster | Kind::Listener => {}
         }
+    }
+
+    /// A connection came to `listener`: where it leads to has to be known from now on. Gives the
+    /// clusters of which it is not known yet.
+    pub(super) fn use_listener(&mut self, listener: &str) -> Vec<String> {
+        if !self.listeners.contains_key(listener) || !self.used.insert(listener.to_owned()) {
+            return Vec::new();
+        }
+        let led_to = self.led_to(listener);
+        let unknown = led_to.filter(|cluster| !self.endpoints.contains_key(*cluster));
+        unknown.map(str::to_owned).collect()
+    }
+
+    /// After endpoints were taken up from an earlier life: who led to them was used then. Those that
+    /// nobody leads to any more are forgotten.
+    pub(super) fn recall_use(&mut self) {
+        let is_known = |cluster| self.endpoints.contains_key(cluster);
+        let names = self.listeners.keys();
+        let used = names.filter(|listener| self.led_to(listener).any(is_known));
+        self.used = used.cloned().collect();
+        let wanted = self.wanted_endpoints();
+        let kept = wanted
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>();
+        self.endpoints.retain(|cluster, _| kept.contains(cluster));
     }
 
     /// A resource with what belongs to it, as it is encoded.
@@ -104,10 +132,6 @@ impl Mesh {
                 endpoints: self.endpoints.get(name)?.clone(),
             }),
         }
-    }
-
-    pub(super) fn bundle(&self) -> Option<&TrustBundle> {
-        self.bundle.as_ref()
     }
 
     /// Whose routes are to be asked for.

@@ -18,22 +18,15 @@ use xds::proto::discovery::{DeltaDiscoveryResponse, Resource};
 use xds::proto::google::Any;
 use xds::resource;
 
-const KEY: &str = "leaf.key";
-const CHAIN: &str = "leaf.pem";
+const LEAF: &str = "leaf.pem";
+const CHAIN_BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const RESOURCES: &str = "resources.pb";
 /// A file with more than any mesh has is not ours.
-const RESOURCES_BYTES_MAX: u64 = 256 << 20;
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A directory.
 pub(super) struct Store {
     dir: PathBuf,
-}
-
-/// What was found in it.
-pub(super) struct Kept {
-    pub(super) key: PrivateKey,
-    pub(super) chain: String,
-    pub(super) resources: Vec<One>,
 }
 
 /// A resource as it came.
@@ -56,20 +49,20 @@ impl Store {
         })
     }
 
-    /// What was kept last; `None` if that is nothing.
-    pub(super) fn load(&self) -> anyhow::Result<Option<Kept>> {
-        let path = self.dir.join(RESOURCES);
-        let Ok(data) = fs::metadata(&path) else {
+    /// The key and the chain that were kept last, if any were.
+    pub(super) fn load_leaf(&self) -> anyhow::Result<Option<(PrivateKey, String)>> {
+        let Some(bytes) = self.read(LEAF)? else {
             return Ok(None);
         };
-        anyhow::ensure!(
-            data.len() <= RESOURCES_BYTES_MAX,
-            "{} is too large",
-            path.display()
-        );
-        let key = PrivateKey::from_pem(&fs::read(self.dir.join(KEY))?)?;
-        let chain = fs::read_to_string(self.dir.join(CHAIN))?;
-        let mut bytes = Bytes::from(fs::read(path)?);
+        let text = String::from_utf8(bytes).context("it is no text")?;
+        let chain = text.find(CHAIN_BEGIN).context("there is no chain in it")?;
+        let key = PrivateKey::from_pem(&text.as_bytes()[..chain])?;
+        Ok(Some((key, text[chain..].to_owned())))
+    }
+
+    /// The resources that were kept last.
+    pub(super) fn load_resources(&self) -> anyhow::Result<Vec<One>> {
+        let mut bytes = Bytes::from(self.read(RESOURCES)?.unwrap_or_default());
         let mut resources = Vec::new();
         while !bytes.is_empty() {
             let response = DeltaDiscoveryResponse::decode_length_delimited(&mut bytes)?;
@@ -81,16 +74,14 @@ impl Store {
                 value: one.resource.unwrap_or_default().value,
             }));
         }
-        Ok(Some(Kept {
-            key,
-            chain,
-            resources,
-        }))
+        Ok(resources)
     }
 
+    /// Key and chain go into one file, so that neither is ever found without the other.
     pub(super) fn save_leaf(&self, leaf: &Leaf) -> anyhow::Result<()> {
-        self.replace(KEY, leaf.key.to_pem().as_bytes())?;
-        self.replace(CHAIN, leaf.chain.as_bytes())
+        let mut text = leaf.key.to_pem();
+        text.push_str(&leaf.chain);
+        self.replace(LEAF, text.as_bytes())
     }
 
     /// Writes what `mesh` has, in the versions that `machine` accepted.
@@ -105,7 +96,10 @@ impl Store {
                 let Some(resource) = mesh.find(kind, name) else {
                     continue;
                 };
-                let value = resource::encode(&resource)?;
+                // The control plane will say it again.
+                let Ok(value) = resource::encode(&resource) else {
+                    continue;
+                };
                 let type_url = kind.type_url().to_owned();
                 response.resources.push(Resource {
                     name: name.to_owned(),
@@ -117,6 +111,20 @@ impl Store {
             response.encode_length_delimited(&mut bytes)?;
         }
         self.replace(RESOURCES, &bytes)
+    }
+
+    /// `None` if it is not there.
+    fn read(&self, name: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        let path = self.dir.join(name);
+        let Ok(data) = fs::metadata(&path) else {
+            return Ok(None);
+        };
+        let (size, path) = (data.len(), path.display());
+        anyhow::ensure!(size <= FILE_BYTES_MAX, "{path} is too large");
+        let bytes = fs::read(self.dir.join(name));
+        bytes
+            .with_context(|| format!("{path} cannot be read"))
+            .map(Some)
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {

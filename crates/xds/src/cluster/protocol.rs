@@ -58,7 +58,12 @@ pub(super) fn decode(cluster: &Cluster, at: &Place<'_>) -> Result<Protocol, Erro
             (Some((true, false)), None) => Protocol::Http1,
             (Some((false, true)), None) => Protocol::Http2,
             (None, Some(_)) => Protocol::Auto,
-            _ => return Err(Error::invalid(&at, "says no protocol; send one, or downstream's")),
+            _ => {
+                return Err(Error::invalid(
+                    &at,
+                    "says no protocol; send one, or downstream's",
+                ));
+            }
         };
     }
     Ok(found)
@@ -70,7 +75,10 @@ pub(super) fn decode_none(cluster: &Cluster, at: &Place<'_>) -> Result<Protocol,
         true => Ok(Protocol::Tcp),
         false => {
             let at = at.field("typed_extension_protocol_options");
-            Err(Error::invalid(&at, "opaque connections have no HTTP options; remove them"))
+            Err(Error::invalid(
+                &at,
+                "opaque connections have no HTTP options; remove them",
+            ))
         }
     }
 }

@@ -77,14 +77,23 @@ pub(super) fn decode(
     for (index, entry) in message.transport_socket_matches.iter().enumerate() {
         let at = at.item("transport_socket_matches", index);
         let socket = decode_match(entry, cluster, &at)?;
-        if sockets.iter().any(|other| other.transport == socket.transport) {
-            return Err(Error::invalid(&at, "a transport has one socket; remove one"));
+        if sockets
+            .iter()
+            .any(|other| other.transport == socket.transport)
+        {
+            return Err(Error::invalid(
+                &at,
+                "a transport has one socket; remove one",
+            ));
         }
         sockets.push(socket);
     }
     check_endpoints(cluster, &sockets, at)?;
     let default = decode_default(message, cluster, at)?;
-    match sockets.iter().all(|socket| socket.proxy_protocol == default) {
+    match sockets
+        .iter()
+        .all(|socket| socket.proxy_protocol == default)
+    {
         true => Ok(default),
         false => {
             let reason = "all sockets of a cluster begin with the same PROXY header, or none; \
@@ -118,7 +127,10 @@ fn check_endpoints(cluster: &Cluster, sockets: &[Socket], at: &Place<'_>) -> Res
         let socket = sockets.iter().find(|it| it.transport == endpoint.transport);
         let holds = match socket {
             None => endpoint.transport == Transport::Plaintext,
-            Some(socket) => endpoint.identities.iter().all(|id| socket.identities.contains(id)),
+            Some(socket) => endpoint
+                .identities
+                .iter()
+                .all(|id| socket.identities.contains(id)),
         };
         if !holds {
             let at = at.item("endpoints", index);
@@ -140,8 +152,8 @@ fn decode_default(
     };
     let socket = tls::decode_upstream(socket, cluster.protocol, &at)?;
     // Endpoints that come apart say themselves what they are spoken to with.
-    let is_told = cluster.balance == Balance::OriginalDestination
-        && cluster.discovery != Discovery::Static;
+    let is_told =
+        cluster.balance == Balance::OriginalDestination && cluster.discovery != Discovery::Static;
     match socket.transport == Transport::Plaintext || is_told {
         true => Ok(socket.proxy_protocol),
         false => {

@@ -55,12 +55,16 @@ fn ours() -> BTreeMap<String, BTreeSet<(u32, String)>> {
     let mut found = BTreeMap::new();
     let mut fields = &mut BTreeSet::new();
     let mut tag = None;
-    for line in SOURCES.iter().flat_map(|source| source.lines().map(str::trim)) {
+    for line in SOURCES
+        .iter()
+        .flat_map(|source| source.lines().map(str::trim))
+    {
         let between = |start: &str, end: char| {
             let (_, rest) = line.split_once(start)?;
             Some(rest.split(end).next().unwrap_or_default())
         };
-        let named = between("/// `", '`').filter(|name| name.contains(".v3.") || name.starts_with("google."));
+        let named = between("/// `", '`')
+            .filter(|name| name.contains(".v3.") || name.starts_with("google."));
         if let Some(name) = named {
             fields = found.entry(name.to_owned()).or_default();
         } else if line.ends_with('{') {
@@ -85,7 +89,10 @@ fn every_field_of_envoy_is_in_a_table_and_no_other() {
     let mut wrong = String::new();
     let tables = tables();
     assert!(tables.len() > 60, "{} tables", tables.len());
-    for table in tables.values().filter(|table| !table.name.starts_with(WELL_KNOWN)) {
+    for table in tables
+        .values()
+        .filter(|table| !table.name.starts_with(WELL_KNOWN))
+    {
         let definition = files.find(table.name);
         let theirs: BTreeSet<_> = definition
             .fields
@@ -108,13 +115,22 @@ fn every_field_of_envoy_is_in_a_table_and_no_other() {
 fn check_oneofs(table: &Message, definition: &Definition, wrong: &mut String) {
     let mut choices: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for field in definition.fields.iter() {
-        let read = table.fields.iter().any(|ours| ours.tag == field.tag && is_read(ours));
+        let read = table
+            .fields
+            .iter()
+            .any(|ours| ours.tag == field.tag && is_read(ours));
         if let (Some(oneof), true) = (&field.oneof, read) {
             choices.entry(oneof).or_default().insert(field.tag);
         }
     }
-    let choices: BTreeSet<_> = choices.into_values().filter(|tags| tags.len() > 1).collect();
-    let ours = table.oneofs.iter().map(|tags| tags.iter().copied().collect());
+    let choices: BTreeSet<_> = choices
+        .into_values()
+        .filter(|tags| tags.len() > 1)
+        .collect();
+    let ours = table
+        .oneofs
+        .iter()
+        .map(|tags| tags.iter().copied().collect());
     let ours: BTreeSet<BTreeSet<u32>> = ours
         .map(|tags: BTreeSet<u32>| {
             let read = |tag: &u32| table.fields.iter().any(|it| it.tag == *tag && is_read(it));
@@ -123,7 +139,11 @@ fn check_oneofs(table: &Message, definition: &Definition, wrong: &mut String) {
         .filter(|tags: &BTreeSet<u32>| tags.len() > 1)
         .collect();
     if choices != ours {
-        let _ = writeln!(wrong, "{}: {choices:?} exclude each other, not {ours:?}", table.name);
+        let _ = writeln!(
+            wrong,
+            "{}: {choices:?} exclude each other, not {ours:?}",
+            table.name
+        );
     }
 }
 
@@ -133,12 +153,18 @@ fn what_a_table_says_is_read_is_in_the_message_and_nothing_else() {
     let mut wrong = String::new();
     for table in tables().values() {
         let read = table.fields.iter().filter(|field| is_read(field));
-        let read: BTreeSet<_> = read.map(|field| (field.tag, field.name.to_owned())).collect();
+        let read: BTreeSet<_> = read
+            .map(|field| (field.tag, field.name.to_owned()))
+            .collect();
         // The choice of a value is an enum, which has no fields to look for.
         let has = ours.get(table.name).cloned().unwrap_or_default();
         let is_value = table.name == "google.protobuf.Value";
         if has != read && !is_value && table.name != "google.protobuf.Any" {
-            let _ = writeln!(wrong, "{}: {has:?} has not what is read, {read:?}", table.name);
+            let _ = writeln!(
+                wrong,
+                "{}: {has:?} has not what is read, {read:?}",
+                table.name
+            );
         }
     }
     complain(&wrong);
@@ -150,7 +176,10 @@ fn tags_of_our_messages_are_envoys() {
     let mut wrong = String::new();
     let ours = ours();
     assert!(ours.len() > 60, "{} messages", ours.len());
-    for (name, fields) in ours.iter().filter(|(name, _)| !name.starts_with(WELL_KNOWN)) {
+    for (name, fields) in ours
+        .iter()
+        .filter(|(name, _)| !name.starts_with(WELL_KNOWN))
+    {
         let theirs = files.find(name).fields.iter();
         let theirs: BTreeSet<_> = theirs.map(|it| (it.tag, it.name.clone())).collect();
         for field in fields.difference(&theirs) {
@@ -165,7 +194,11 @@ fn tags_fit_into_the_walk_and_are_unique() {
     for table in tables().values() {
         let tags: BTreeSet<_> = table.fields.iter().map(|field| field.tag).collect();
         assert_eq!(tags.len(), table.fields.len(), "{}", table.name);
-        assert!(tags.iter().all(|tag| (1..128).contains(tag)), "{}", table.name);
+        assert!(
+            tags.iter().all(|tag| (1..128).contains(tag)),
+            "{}",
+            table.name
+        );
     }
 }
 
@@ -187,10 +220,15 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
 #[track_caller]
 fn check_bytes(kind: Kind, bytes: &[u8], wanted: Result<&[(&str, usize)], &str>) {
     let found = check(kind, bytes, &Place::root(kind.label()));
-    let found = found.map(Notes::into_ignored).map_err(|error| error.to_string());
+    let found = found
+        .map(Notes::into_ignored)
+        .map_err(|error| error.to_string());
     match (found, wanted) {
         (Ok(found), Ok(wanted)) => {
-            let found: Vec<_> = found.iter().map(|it| (it.path.as_str(), it.count)).collect();
+            let found: Vec<_> = found
+                .iter()
+                .map(|it| (it.path.as_str(), it.count))
+                .collect();
             assert_eq!(found, wanted);
         }
         (Err(error), Err(wanted)) => assert!(error.contains(wanted), "{error}"),
@@ -202,7 +240,10 @@ fn check_bytes(kind: Kind, bytes: &[u8], wanted: Result<&[(&str, usize)], &str>)
 fn a_field_that_changes_nothing_is_counted() {
     let chain = field(3, &field(5, b""));
     let bytes = [field(28, b"stats"), chain.clone(), chain].concat();
-    let wanted: &[_] = &[("listener.filter_chains.metadata", 2), ("listener.stat_prefix", 1)];
+    let wanted: &[_] = &[
+        ("listener.filter_chains.metadata", 2),
+        ("listener.stat_prefix", 1),
+    ];
     check_bytes(Kind::Listener, &bytes, Ok(wanted));
 }
 
@@ -215,9 +256,17 @@ fn a_field_that_must_be_understood_is_refused_with_its_path() {
 
 #[test]
 fn a_field_that_no_table_has_is_refused() {
-    check_bytes(Kind::Routes, &field(99, b""), Err("`routes.#99` is not supported"));
+    check_bytes(
+        Kind::Routes,
+        &field(99, b""),
+        Err("`routes.#99` is not supported"),
+    );
     let host = field(2, &field(3, &field(2, &field(120, b""))));
-    check_bytes(Kind::Routes, &host, Err("`routes.virtual_hosts[0].routes[0].route.#120`"));
+    check_bytes(
+        Kind::Routes,
+        &host,
+        Err("`routes.virtual_hosts[0].routes[0].route.#120`"),
+    );
 }
 
 #[test]
@@ -239,10 +288,18 @@ fn a_wrapped_message_is_walked_and_an_unknown_one_refused() {
 #[test]
 fn of_what_may_be_there_once_a_second_is_refused() {
     let name = field(1, b"a");
-    check_bytes(Kind::Routes, &[name.clone(), name].concat(), Err("`routes.name` is given twice"));
+    check_bytes(
+        Kind::Routes,
+        &[name.clone(), name].concat(),
+        Err("`routes.name` is given twice"),
+    );
     let action = [field(1, b"a"), field(3, b"")].concat();
     let bytes = field(2, &field(3, &field(2, &action)));
-    check_bytes(Kind::Routes, &bytes, Err("route.weighted_clusters` is given twice, or beside"));
+    check_bytes(
+        Kind::Routes,
+        &bytes,
+        Err("route.weighted_clusters` is given twice, or beside"),
+    );
 }
 
 #[test]
@@ -257,10 +314,18 @@ fn a_map_has_its_keys_in_paths() {
 fn what_is_cut_off_or_wrong_in_kind_is_malformed() {
     let whole = field(2, &field(1, b"name"));
     for end in 1..whole.len() {
-        check_bytes(Kind::Routes, &whole[..end], Err("is not a well-formed message"));
+        check_bytes(
+            Kind::Routes,
+            &whole[..end],
+            Err("is not a well-formed message"),
+        );
     }
     // A number where a message is; a group; a length that no memory has.
-    for bytes in [&[0x10, 1][..], &[0x13, 0x14], &[0x12, 255, 255, 255, 255, 255, 255, 255, 255]] {
+    for bytes in [
+        &[0x10, 1][..],
+        &[0x13, 0x14],
+        &[0x12, 255, 255, 255, 255, 255, 255, 255, 255],
+    ] {
         check_bytes(Kind::Routes, bytes, Err("is not a well-formed message"));
     }
 }

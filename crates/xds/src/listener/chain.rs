@@ -140,11 +140,7 @@ fn plan_plaintext(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>
 /// What the chains have in common. Whether they are all that there should be is [`check_same`]'s
 /// question.
 /// `by_routes`: opaque connections take the routes of requests.
-pub(super) fn gather(
-    chains: &[Chain],
-    by_routes: bool,
-    at: &Place<'_>,
-) -> Result<Parts, Error> {
+pub(super) fn gather(chains: &[Chain], by_routes: bool, at: &Place<'_>) -> Result<Parts, Error> {
     let mut http = None;
     let mut opaque: Vec<Route> = Vec::new();
     for chain in chains {
@@ -181,11 +177,7 @@ pub(super) fn gather(
 }
 
 /// An error unless both have the same chains, in any order.
-pub(super) fn check_same(
-    chains: &[Chain],
-    planned: &[Chain],
-    at: &Place<'_>,
-) -> Result<(), Error> {
+pub(super) fn check_same(chains: &[Chain], planned: &[Chain], at: &Place<'_>) -> Result<(), Error> {
     for (index, chain) in chains.iter().enumerate() {
         if !planned.contains(chain) {
             return Err(differs(&at.item("filter_chains", index)));

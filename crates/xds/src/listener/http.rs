@@ -52,7 +52,10 @@ pub(super) fn encode(http: &Http, name: &str) -> Filter {
             config_source: Some(tls::ads()),
             route_config_name: name.to_owned(),
         }),
-        http_filters: vec![filter(RBAC, &HttpRbac::default()), filter(ROUTER, &Router {})],
+        http_filters: vec![
+            filter(RBAC, &HttpRbac::default()),
+            filter(ROUTER, &Router {}),
+        ],
         use_remote_address: Some(BoolValue {
             value: http.forwarded_for,
         }),
@@ -118,7 +121,10 @@ fn check_rds(rds: Option<&Rds>, name: &str, at: &Place<'_>) -> Result<(), Error>
 /// The filters must be ours: whoever sends another relies on it.
 fn check_filters(filters: &[HttpFilter], at: &Place<'_>) -> Result<(), Error> {
     let Some((last, others)) = filters.split_last() else {
-        return Err(Error::invalid(&at.field("http_filters"), "none; send the router"));
+        return Err(Error::invalid(
+            &at.field("http_filters"),
+            "none; send the router",
+        ));
     };
     for (index, filter) in others.iter().enumerate() {
         check_rbac(filter, &at.item("http_filters", index))?;
@@ -128,7 +134,10 @@ fn check_filters(filters: &[HttpFilter], at: &Place<'_>) -> Result<(), Error> {
         true => Ok(()),
         false => {
             let at = at.item("http_filters", others.len());
-            Err(Error::invalid(&at, "the last filter is the router; send it"))
+            Err(Error::invalid(
+                &at,
+                "the last filter is the router; send it",
+            ))
         }
     }
 }

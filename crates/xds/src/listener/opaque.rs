@@ -170,7 +170,9 @@ fn config<'a>(filter: &'a Filter, at: &Place<'_>) -> Result<&'a crate::proto::go
 fn decode_proxy(filter: &Filter, at: &Place<'_>) -> Result<Vec<Backend>, Error> {
     let at = at.field("typed_config");
     let proxy: TcpProxy = unpack(config(filter, &at)?, &at)?;
-    let alone = proxy.cluster.map(|name| TcpClusterWeight { name, weight: 1 });
+    let alone = proxy
+        .cluster
+        .map(|name| TcpClusterWeight { name, weight: 1 });
     let shared = proxy.weighted_clusters.unwrap_or_default().clusters;
     let clusters = alone.into_iter().chain(shared);
     let backends: Vec<_> = clusters
@@ -190,7 +192,10 @@ fn decode_rbac(filter: &Filter, at: &Place<'_>) -> Result<Vec<String>, Error> {
     let at = at.field("typed_config");
     let any = config(filter, &at)?;
     if !any::is::<NetworkRbac>(any) {
-        return Err(Error::invalid(&at, "not rules about who may call; remove it"));
+        return Err(Error::invalid(
+            &at,
+            "not rules about who may call; remove it",
+        ));
     }
     let rbac: NetworkRbac = unpack(any, &at)?;
     let rules_at = at.field("rules");

@@ -48,7 +48,10 @@ pub(crate) fn decode(rules: &Rbac, at: &Place<'_>) -> Result<Vec<String>, Error>
         let at = at.field(name);
         if policy.permissions.as_slice() != [Permission { any: Some(true) }] {
             let at = at.field("permissions");
-            return Err(Error::invalid(&at, "rules are about callers only; send any"));
+            return Err(Error::invalid(
+                &at,
+                "rules are about callers only; send any",
+            ));
         }
         for (index, principal) in policy.principals.iter().enumerate() {
             let at = at.item("principals", index);

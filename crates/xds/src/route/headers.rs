@@ -126,7 +126,10 @@ fn decode_set(option: &HeaderValueOption, at: &Place<'_>) -> Result<(String, Str
     let header = option.header.clone().unwrap_or_default();
     let at = at.field("header");
     if header.value.is_empty() && !option.keep_empty_value {
-        return Err(Error::invalid(&at, "an empty value would be dropped; send keep_empty_value"));
+        return Err(Error::invalid(
+            &at,
+            "an empty value would be dropped; send keep_empty_value",
+        ));
     }
     let parts: Vec<_> = header.value.split("%%").collect();
     if parts.iter().any(|part| part.contains('%')) {

@@ -74,7 +74,10 @@ fn decode_prefix(matcher: Option<&RouteMatch>, at: &Place<'_>) -> Result<String,
     let matcher = matcher.ok_or_else(|| Error::invalid(at, "missing; send a prefix"))?;
     if matcher.case_sensitive == Some(BoolValue { value: false }) {
         let at = at.field("case_sensitive");
-        return Err(Error::invalid(&at, "paths are compared with case; remove it"));
+        return Err(Error::invalid(
+            &at,
+            "paths are compared with case; remove it",
+        ));
     }
     let (prefix, at) = match (&matcher.prefix, &matcher.path_separated_prefix) {
         (Some(prefix), None) if prefix.ends_with('/') => (prefix, at.field("prefix")),
@@ -114,7 +117,10 @@ fn encode_action(backends: &[Backend]) -> RouteAction {
 fn decode_action(action: &RouteAction, at: &Place<'_>) -> Result<Vec<Backend>, Error> {
     if action.timeout.is_some_and(|timeout| timeout != NO_TIMEOUT) {
         let at = at.field("timeout");
-        return Err(Error::invalid(&at, "routes have no timeout of their own; send 0"));
+        return Err(Error::invalid(
+            &at,
+            "routes have no timeout of their own; send 0",
+        ));
     }
     let mut backends = Vec::new();
     if let Some(cluster) = &action.cluster {

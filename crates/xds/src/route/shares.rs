@@ -20,12 +20,19 @@ pub(crate) fn canonical(backends: &[Backend]) -> Vec<Backend> {
 
 /// Of all backends of a route: some weight, and not more than Envoy adds up.
 pub(crate) fn check(backends: &[Backend], at: &Place<'_>) -> Result<(), Error> {
-    let sum: u64 = backends.iter().map(|backend| u64::from(backend.weight)).sum();
+    let sum: u64 = backends
+        .iter()
+        .map(|backend| u64::from(backend.weight))
+        .sum();
     match sum {
-        0 => Err(Error::invalid(at, "no backend with a weight; send at least one")),
-        sum if sum > u64::from(u32::MAX) => {
-            Err(Error::invalid(at, "weights add up to more than 32 bits; send smaller ones"))
-        }
+        0 => Err(Error::invalid(
+            at,
+            "no backend with a weight; send at least one",
+        )),
+        sum if sum > u64::from(u32::MAX) => Err(Error::invalid(
+            at,
+            "weights add up to more than 32 bits; send smaller ones",
+        )),
         _ => Ok(()),
     }
 }

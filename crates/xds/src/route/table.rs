@@ -93,10 +93,15 @@ impl Table {
         for route in routes {
             for host in &route.hosts {
                 let key = (rank(host), write_host(host));
-                let (_, entries) = own.0.entry(key).or_insert_with(|| (host.clone(), Vec::new()));
+                let (_, entries) = own
+                    .0
+                    .entry(key)
+                    .or_insert_with(|| (host.clone(), Vec::new()));
                 entries.push(entry(route));
             }
         }
+        // Sorted before hosts fall back to each other, so that a short prefix hides no longer one.
+        own.0.values_mut().for_each(|(_, entries)| sort(entries));
         let hosts = own.0.iter().map(|(key, (host, entries))| {
             let mut entries = entries.clone();
             own.fall_back(host, &mut entries);
@@ -127,7 +132,10 @@ impl Table {
         let key = (rank(&host), write_host(&host));
         match self.0.insert(key, (host, entries)) {
             None => Ok(()),
-            Some(_) => Err(Error::invalid(at, "another virtual host has it; send it once")),
+            Some(_) => Err(Error::invalid(
+                at,
+                "another virtual host has it; send it once",
+            )),
         }
     }
 
@@ -167,9 +175,9 @@ impl Table {
     pub(super) fn into_routes(self) -> Vec<Route> {
         let mut routes: Vec<Route> = Vec::new();
         let rows = self.0.into_values();
-        for (host, entry) in rows.flat_map(|(host, entries)| {
-            entries.into_iter().map(move |entry| (host.clone(), entry))
-        }) {
+        for (host, entry) in rows
+            .flat_map(|(host, entries)| entries.into_iter().map(move |entry| (host.clone(), entry)))
+        {
             let is_any = |route: &Route| route.hosts[0] == HostMatch::Any;
             let same = |route: &&mut Route| {
                 is_any(route) == (host == HostMatch::Any) && is_same(route, &entry)

@@ -78,7 +78,13 @@ fn backends() -> impl Strategy<Value = Vec<Backend>> {
 
 fn route() -> impl Strategy<Value = Route> {
     let allow = proptest::option::of(some_of(IDS, 0));
-    let parts = (vec(host(), 1..4), texts(PREFIXES), backends(), allow, vec(filter(), 0..4));
+    let parts = (
+        vec(host(), 1..4),
+        texts(PREFIXES),
+        backends(),
+        allow,
+        vec(filter(), 0..4),
+    );
     parts.prop_map(|(hosts, prefix, backends, allow, filters)| Route {
         hosts,
         prefix,
@@ -128,18 +134,38 @@ pub(crate) fn listener() -> impl Strategy<Value = Listener> {
         Just(vec!["*".to_owned()]),
         some_of(&["websocket", "postgres/3", "x"], 0)
     ];
-    let words = (texts(NAMES), some_of(&["hello.default", "a", "b.c"], 0), upgrades);
+    let words = (
+        texts(NAMES),
+        some_of(&["hello.default", "a", "b.c"], 0),
+        upgrades,
+    );
     let addresses = proptest::collection::btree_set(address(), 1..4);
-    let choices = (select(protocols.to_vec()), select(modes.to_vec()), 1..90_000_u64);
+    let choices = (
+        select(protocols.to_vec()),
+        select(modes.to_vec()),
+        1..90_000_u64,
+    );
     let parts = (words, addresses, choices, any::<[bool; 7]>(), routes());
     parts.prop_map(|(words, addresses, choices, switches, routes)| {
         let (name, names, upgrades) = words;
         let (protocol, tls, millis) = choices;
-        let [inbound, bind, capture, connect, proxy_protocol, request_id, forwarded_for] = switches;
+        let [
+            inbound,
+            bind,
+            capture,
+            connect,
+            proxy_protocol,
+            request_id,
+            forwarded_for,
+        ] = switches;
         let mut addresses = addresses.into_iter();
         Listener {
             name,
-            direction: if inbound { Direction::Inbound } else { Direction::Outbound },
+            direction: if inbound {
+                Direction::Inbound
+            } else {
+                Direction::Outbound
+            },
             address: addresses.next().unwrap(),
             additional_addresses: addresses.collect(),
             bind,
@@ -190,7 +216,12 @@ pub(crate) fn cluster() -> impl Strategy<Value = Cluster> {
         Balance::LeastRequest,
         Balance::OriginalDestination,
     ];
-    let protocols = [Protocol::Auto, Protocol::Http1, Protocol::Http2, Protocol::Tcp];
+    let protocols = [
+        Protocol::Auto,
+        Protocol::Http1,
+        Protocol::Http2,
+        Protocol::Tcp,
+    ];
     let headers = [None, Some(ProxyProtocol::V1), Some(ProxyProtocol::V2)];
     let discoveries = [Discovery::Static, Discovery::Eager, Discovery::OnDemand];
     let choices = (
@@ -201,8 +232,7 @@ pub(crate) fn cluster() -> impl Strategy<Value = Cluster> {
     );
     (texts(NAMES), choices, endpoints()).prop_map(|(name, choices, endpoints)| {
         let (balance, protocol, header, discovery) = choices;
-        let passthrough =
-            balance == Balance::OriginalDestination && discovery == Discovery::Static;
+        let passthrough = balance == Balance::OriginalDestination && discovery == Discovery::Static;
         let protocol = if passthrough { Protocol::Tcp } else { protocol };
         let is_opaque = matches!(protocol, Protocol::Auto | Protocol::Tcp);
         Cluster {

@@ -169,7 +169,49 @@ fn what_is_removed_is_forgotten_with_what_belonged_to_it() {
         mesh.remove(kind, name);
     }
     assert_eq!(shown(&mesh), (vec![], vec![]));
-    assert!(mesh.bundle().is_some(), "nobody would be trusted");
+    let bundle = mesh.find(Kind::Secret, BUNDLE);
+    assert!(bundle.is_some(), "nobody would be trusted");
     mesh.add(Resource::Listener(listener("web")));
     assert_eq!(shown(&mesh).0, [""; 0]);
+}
+
+#[test]
+fn only_what_is_not_known_yet_is_asked_for_at_first_use() {
+    let mut mesh = mesh([
+        Resource::Listener(listener("web")),
+        routes("web", "late"),
+        cluster("late", Discovery::OnDemand),
+    ]);
+    assert_eq!(mesh.use_listener("web"), ["late"]);
+    assert_eq!(mesh.use_listener("web"), [""; 0]);
+    mesh.forget(Kind::Endpoints, "late");
+    assert_eq!(shown(&mesh).1[0].1, Discovery::OnDemand);
+}
+
+#[test]
+fn what_is_not_asked_for_any_more_is_forgotten() {
+    let mut mesh = mesh([
+        cluster("c", Discovery::Eager),
+        endpoints("c", &["10.77.0.2:80"]),
+    ]);
+    mesh.forget(Kind::Endpoints, "c");
+    let pending = ("c".to_owned(), Discovery::Eager, 0);
+    assert_eq!(shown(&mesh).1, [pending]);
+}
+
+#[test]
+fn endpoints_of_an_earlier_life_are_asked_for_again_if_somebody_leads_to_them() {
+    let mut mesh = mesh([
+        endpoints("used", &["10.77.0.2:80"]),
+        endpoints("left", &["10.77.0.3:80"]),
+        cluster("used", Discovery::OnDemand),
+        cluster("left", Discovery::OnDemand),
+        Resource::Listener(listener("web")),
+        routes("web", "used"),
+    ]);
+    mesh.recall_use();
+    assert_eq!(mesh.wanted_endpoints(), BTreeSet::from(["used"]));
+    let known = ("used".to_owned(), Discovery::Static, 1);
+    let forgotten = ("left".to_owned(), Discovery::OnDemand, 0);
+    assert_eq!(shown(&mesh).1, [forgotten, known]);
 }

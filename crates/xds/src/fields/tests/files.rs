@@ -168,10 +168,17 @@ fn folder() -> PathBuf {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let package = packages.iter().find(|package| package["name"] == "envoy-types").unwrap();
+    let package = packages
+        .iter()
+        .find(|package| package["name"] == "envoy-types")
+        .unwrap();
     let manifest = Path::new(package["manifest_path"].as_str().unwrap());
     manifest.parent().unwrap().join("proto")
 }

@@ -1,0 +1,147 @@
+//! Aggregated discovery: one stream per sidecar, from who it is to its end. Called by `serve` for
+//! each call of the method. A stream sees what its workload may see, of whatever was published
+//! last; it is told nothing before both the certificate and the name are known to be the same.
+
+mod proxies;
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use identity::SpiffeId;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use xds::grpc::server::Call;
+use xds::grpc::{Code, Error, Status};
+use xds::proto::discovery::{DeltaDiscoveryRequest, Node};
+
+use crate::kinds::WorkloadKey;
+use crate::log;
+use crate::metrics::Metrics;
+use crate::push::Catalogue;
+pub use proxies::{Proxies, Proxy, State};
+use session::Session;
+
+/// For the first request, which a client sends at once.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest name of a program that is shown to people.
+const AGENT_BYTES_MAX: usize = 128;
+
+/// Serves streams.
+#[derive(Clone, Debug)]
+pub struct Ads {
+    /// What is told.
+    pub catalogue: watch::Receiver<Arc<Catalogue>>,
+    /// Who is told.
+    pub proxies: Arc<Proxies>,
+    /// Where it is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The SPIFFE id of the verified certificate, if there is one.
+    pub id: Option<SpiffeId>,
+    /// Where it connected from.
+    pub address: SocketAddr,
+}
+
+impl Ads {
+    /// One call, until it ends or `closing` says that the connection does.
+    pub async fn serve(self, call: Call, peer: Peer, closing: watch::Receiver<bool>) {
+        let metrics = Arc::clone(&self.metrics);
+        metrics.streams.increment();
+        let address = peer.address;
+        let status = self.run(call, peer, closing).await;
+        metrics.streams_ended.increment(status.code.label());
+        if !matches!(status.code, Code::Ok | Code::Unavailable) {
+            log::warn("stream_ended", &[("peer", &address), ("reason", &status)]);
+        }
+    }
+
+    async fn run(self, mut call: Call, peer: Peer, closing: watch::Receiver<bool>) -> Status {
+        let id = match peer.id {
+            Some(id) => id,
+            None => return refused(call, unauthenticated()),
+        };
+        let first = match timeout(FIRST_REQUEST_TIMEOUT, call.request()).await {
+            Ok(Ok(first)) => first,
+            Ok(Err(error)) => return refused(call, status_of(&error)),
+            Err(_) => return refused(call, Status::new(Code::DeadlineExceeded, "say something")),
+        };
+        match self.admit(&first, &id, peer.address) {
+            Ok(session) => session.run(call, first, closing).await,
+            Err(status) => refused(call, status),
+        }
+    }
+
+    /// A session for who says to be a workload and is.
+    fn admit(
+        self,
+        first: &DeltaDiscoveryRequest,
+        id: &SpiffeId,
+        address: SocketAddr,
+    ) -> Result<Session, Status> {
+        let Some(node) = &first.node else {
+            return Err(Status::new(Code::InvalidArgument, "the first request has no node"));
+        };
+        let workload = workload_of(node).ok_or_else(|| {
+            Status::new(Code::InvalidArgument, "the node's id is not NAME.NAMESPACE")
+        })?;
+        let catalogue = Arc::clone(&self.catalogue.borrow());
+        let own = catalogue.workload(&workload);
+        // Whether there is such a workload is nobody else's affair.
+        let Some(own) = own.filter(|own| own.identity == id.to_string()) else {
+            return Err(not_yours());
+        };
+        let agent = agent_of(node);
+        let proxy = Proxy::new(workload.clone(), own.identity.clone(), address, agent);
+        let Some(seat) = self.proxies.take_seat(proxy) else {
+            let message = "the workload's sidecar is connected several times already";
+            return Err(Status::new(Code::ResourceExhausted, message));
+        };
+        Ok(Session::new(self.catalogue, self.metrics, workload, own, &catalogue, seat))
+    }
+}
+
+fn refused(call: Call, status: Status) -> Status {
+    call.refuse(&status);
+    status
+}
+
+fn unauthenticated() -> Status {
+    Status::new(Code::Unauthenticated, "show a certificate of the mesh")
+}
+
+fn not_yours() -> Status {
+    let message = "the certificate is not that of the workload which the node's id names";
+    Status::new(Code::PermissionDenied, message)
+}
+
+/// What a client is told about its own mistakes; nothing for a connection that is gone.
+fn status_of(error: &Error) -> Status {
+    match error {
+        Error::Http2(_) | Error::Silent | Error::Ended => Status::new(Code::Unavailable, ""),
+        Error::TooLarge { .. } => Status::new(Code::ResourceExhausted, error.to_string()),
+        Error::Compressed => Status::new(Code::Unimplemented, error.to_string()),
+        _ => Status::new(Code::InvalidArgument, error.to_string()),
+    }
+}
+
+/// `NAME.NAMESPACE`; a namespace has no dots in it.
+fn workload_of(node: &Node) -> Option<WorkloadKey> {
+    let (name, namespace) = node.id.rsplit_once('.')?;
+    (!name.is_empty() && !namespace.is_empty()).then(|| WorkloadKey::new(namespace, name))
+}
+
+fn agent_of(node: &Node) -> String {
+    let mut agent = format!("{} {}", node.user_agent_name, node.user_agent_version);
+    agent.retain(|letter| !letter.is_control());
+    agent.truncate(agent.floor_char_boundary(AGENT_BYTES_MAX));
+    agent.trim().to_owned()
+}

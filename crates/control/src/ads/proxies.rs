@@ -1,0 +1,170 @@
+//! The sidecars that are connected, and how far each has come. Written by their streams, read by
+//! the push (what may be forgotten), the authority (who trusts whom) and the admin pages.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use xds::delta::server::{Progress, Stream};
+use xds::kind::Kind;
+
+use crate::kinds::WorkloadKey;
+
+/// Streams of one workload at once: a sidecar that comes back may do so before its last connection
+/// was found to be dead, more than once.
+const STREAMS_PER_WORKLOAD_MAX: usize = 4;
+
+/// All connected sidecars.
+#[derive(Debug, Default)]
+pub struct Proxies {
+    seats: Mutex<BTreeMap<u64, Arc<Proxy>>>,
+    next: AtomicU64,
+    /// The newest trust bundle that each workload's sidecar has said to use, connected or not.
+    bundles: Mutex<BTreeMap<WorkloadKey, u64>>,
+}
+
+/// One connected sidecar.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Whose sidecar it is.
+    pub workload: WorkloadKey,
+    /// The SPIFFE id that it proved.
+    pub identity: String,
+    /// Where it connected from.
+    pub address: SocketAddr,
+    /// What it says it is, for people.
+    pub agent: String,
+    /// Since when it is connected.
+    pub since: SystemTime,
+    passed: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// How far a sidecar has come.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Everything up to this generation was queued for it, or does not concern it.
+    pub generation: u64,
+    /// Whether it uses all of that.
+    pub is_settled: bool,
+    /// Of each kind that it asked for.
+    pub kinds: Vec<(Kind, Progress)>,
+    /// The newest trust bundle that it uses, as the authority counts them; 0 for none yet.
+    pub bundle: u64,
+}
+
+/// A place among the proxies, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    number: u64,
+    proxy: Arc<Proxy>,
+    proxies: Arc<Proxies>,
+}
+
+impl Proxies {
+    /// A place for a stream that begins at `generation`; `None` if the workload has too many.
+    pub(super) fn take_seat(self: &Arc<Self>, proxy: Proxy) -> Option<Seat> {
+        let mut seats = lock(&self.seats);
+        let same = seats.values().filter(|other| other.workload == proxy.workload);
+        if same.count() >= STREAMS_PER_WORKLOAD_MAX {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let proxy = Arc::new(proxy);
+        seats.insert(number, Arc::clone(&proxy));
+        let proxies = Arc::clone(self);
+        Some(Seat {
+            number,
+            proxy,
+            proxies,
+        })
+    }
+
+    /// All of them, in the order in which they came.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Proxy>> {
+        lock(&self.seats).values().map(Arc::clone).collect()
+    }
+
+    /// The generation that every stream has seen; `None` if there is no stream.
+    #[must_use]
+    pub fn passed(&self) -> Option<u64> {
+        let seats = lock(&self.seats);
+        seats.values().map(|proxy| proxy.passed.load(Ordering::Relaxed)).min()
+    }
+
+    /// The trust bundle that the sidecars of all `workloads` use, or a newer one; `u64::MAX` if
+    /// there are none, 0 if one of them never said.
+    #[must_use]
+    pub fn bundle(&self, workloads: &[WorkloadKey]) -> u64 {
+        let mut known = lock(&self.bundles).clone();
+        for proxy in lock(&self.seats).values() {
+            // Of several sidecars the one that is behind counts.
+            let bundle = lock(&proxy.state).bundle;
+            let least = known.entry(proxy.workload.clone()).or_insert(bundle);
+            *least = bundle.min(*least);
+        }
+        let known = workloads.iter().map(|workload| known.get(workload).copied().unwrap_or(0));
+        known.min().unwrap_or(u64::MAX)
+    }
+
+    /// Forgets workloads that are not in the mesh any more.
+    pub fn retain(&self, is_in_mesh: impl Fn(&WorkloadKey) -> bool) {
+        lock(&self.bundles).retain(|workload, _| is_in_mesh(workload));
+    }
+}
+
+impl Proxy {
+    /// One that has heard nothing yet.
+    pub(super) fn new(
+        workload: WorkloadKey,
+        identity: String,
+        address: SocketAddr,
+        agent: String,
+    ) -> Self {
+        Self {
+            workload,
+            identity,
+            address,
+            agent,
+            since: SystemTime::now(),
+            passed: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn state(&self) -> State {
+        lock(&self.state).clone()
+    }
+}
+
+impl Seat {
+    /// Notes how far the stream has come, while `bundle` is the trust bundle that it is told.
+    pub(super) fn note(&self, stream: &Stream, bundle: u64) {
+        self.proxy.passed.store(stream.generation(), Ordering::Relaxed);
+        let kinds = Kind::ALL.into_iter();
+        let kinds = kinds.filter_map(|kind| Some((kind, stream.progress(kind)?))).collect();
+        let mut state = lock(&self.proxy.state);
+        state.generation = stream.generation();
+        state.is_settled = stream.is_idle();
+        state.kinds = kinds;
+        if stream.is_settled(Kind::Secret) && state.bundle != bundle {
+            state.bundle = bundle;
+            lock(&self.proxies.bundles).insert(self.proxy.workload.clone(), bundle);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        lock(&self.proxies.seats).remove(&self.number);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,69 @@
+//! What ties resources together: what others know a resource by, besides its name.
+//! Called by the index. Must never depend on any other resource.
+
+use std::net::IpAddr;
+
+use crate::kinds::{AccountKey, Object, Resource, ServiceKey};
+
+/// One thing by which a resource is looked up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Link {
+    /// Workloads of a namespace with a label.
+    Labelled(String, String, String),
+    /// Services of a namespace whose selector begins with a label.
+    Selects(String, String, String),
+    /// Workloads that run under an account.
+    RunsAs(AccountKey),
+    /// Policies for an account.
+    Protects(AccountKey),
+    /// Statuses with an address.
+    At(IpAddr),
+    /// Slices with an address.
+    EndpointAt(IpAddr),
+    /// Slices of a Service.
+    EndpointsOf(ServiceKey),
+    /// Routes that the clients of a Service follow.
+    RoutesOf(ServiceKey),
+    /// Routes that lead to a Service.
+    LeadsTo(ServiceKey),
+}
+
+/// All by which `resource` is looked up; one may come twice.
+pub(super) fn links(resource: &Resource) -> Vec<Link> {
+    let namespace = &resource.key.namespace;
+    match &resource.object {
+        Object::Namespace | Object::ServiceAccount | Object::MeshConfig(_) => Vec::new(),
+        Object::Service(service) => {
+            let first = service.selector.iter().next();
+            let link = |(name, value): (&String, &String)| {
+                Link::Selects(namespace.clone(), name.clone(), value.clone())
+            };
+            first.map(link).into_iter().collect()
+        }
+        Object::Workload(workload) => {
+            let labels = workload.labels.iter();
+            let labelled = labels.map(|(name, value)| {
+                Link::Labelled(namespace.clone(), name.clone(), value.clone())
+            });
+            labelled
+                .chain([Link::RunsAs(workload.account.clone())])
+                .collect()
+        }
+        Object::WorkloadStatus(status) => status.addresses.iter().copied().map(Link::At).collect(),
+        Object::EndpointSlice(slice) => {
+            let addresses = slice.addresses.iter().copied().map(Link::EndpointAt);
+            addresses
+                .chain([Link::EndpointsOf(slice.service.clone())])
+                .collect()
+        }
+        Object::AccessPolicy(policy) => vec![Link::Protects(policy.account.clone())],
+        Object::HttpRoute(route) => {
+            let parents = route.parents.iter();
+            let parents = parents.map(|parent| Link::RoutesOf(parent.service.clone()));
+            let backends = route.rules.iter().flat_map(|rule| &rule.backends);
+            parents
+                .chain(backends.map(|backend| Link::LeadsTo(backend.service.clone())))
+                .collect()
+        }
+    }
+}

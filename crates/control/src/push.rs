@@ -1,0 +1,278 @@
+//! The mesh → what streams are told: resources encoded once, with the generation of their last
+//! change. Called by `app` on every change; streams watch what it publishes. Never knows a stream
+//! but by the generation that all of them have passed.
+
+mod catalogue;
+mod debounce;
+mod encode;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use model::{Cluster, Discovery, Listener, TrustBundle};
+use tokio::sync::watch;
+use xds::kind::Kind;
+
+use crate::kinds::WorkloadKey;
+use crate::translate::{Mesh, WorkloadParts};
+pub use catalogue::{Catalogue, Own, Sight};
+pub use debounce::Debounce;
+use encode::Encoded;
+use table::{Owner, Table};
+
+/// Resources that are gone are remembered for streams that do not know it yet, but not more than
+/// these: streams that are so far behind begin anew.
+const TOMBSTONES_MAX: usize = 10_000;
+
+/// The one writer of the catalogue.
+#[derive(Debug)]
+pub struct Push {
+    published: watch::Sender<Arc<Catalogue>>,
+}
+
+/// What came of a change.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// Resources that came, changed or went.
+    pub changes: usize,
+    /// Resources that could not be encoded, and why. Clients keep what they have of them.
+    pub faults: Vec<String>,
+}
+
+/// The next catalogue in the making.
+struct Draft {
+    catalogue: Catalogue,
+    applied: Applied,
+}
+
+impl Push {
+    /// An empty catalogue, and where changes of it are published.
+    #[must_use]
+    pub fn new(now: Instant) -> (Self, watch::Receiver<Arc<Catalogue>>) {
+        let (published, watching) = watch::channel(Arc::new(Catalogue::new(now)));
+        (Self { published }, watching)
+    }
+
+    /// Publishes what is new in `mesh`, if anything is. All streams have `passed` that generation;
+    /// the change became known at `changed_at`.
+    pub fn apply(&mut self, mesh: &Arc<Mesh>, passed: u64, changed_at: Instant) -> Applied {
+        let mut draft = self.draft(passed, changed_at);
+        let before = Arc::clone(&draft.catalogue.mesh);
+        draft.common(&before, mesh);
+        draft.services(&before, mesh);
+        draft.workloads(&before, mesh);
+        draft.catalogue.mesh = Arc::clone(mesh);
+        self.publish(draft)
+    }
+
+    /// Publishes a trust bundle, which the authority counts as `number`.
+    pub fn apply_bundle(&mut self, bundle: &TrustBundle, number: u64, passed: u64) -> Applied {
+        let mut draft = self.draft(passed, Instant::now());
+        draft.set(encode::bundle(bundle), &Owner::Everybody);
+        // Streams have to take the number over, even if the bundle is the same.
+        draft.applied.changes += usize::from(draft.catalogue.bundle != number);
+        draft.catalogue.bundle = number;
+        self.publish(draft)
+    }
+
+    /// What was published last.
+    #[must_use]
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.published.borrow())
+    }
+
+    fn draft(&self, passed: u64, changed_at: Instant) -> Draft {
+        let mut catalogue = Catalogue::clone(&self.published.borrow());
+        catalogue.purge(passed);
+        catalogue.generation += 1;
+        catalogue.changed_at = changed_at;
+        let applied = Applied::default();
+        Draft { catalogue, applied }
+    }
+
+    /// Streams hear of it only if there is something to hear.
+    fn publish(&self, draft: Draft) -> Applied {
+        let Draft {
+            mut catalogue,
+            applied,
+        } = draft;
+        let is_news = applied.changes > 0;
+        if !is_news {
+            catalogue.generation -= 1;
+            catalogue.changed_at = self.published.borrow().changed_at;
+        }
+        self.published.send_if_modified(|published| {
+            *published = Arc::new(catalogue);
+            is_news
+        });
+        applied
+    }
+}
+
+impl Catalogue {
+    fn purge(&mut self, passed: u64) {
+        let is_full = self.tombstones() > TOMBSTONES_MAX;
+        let passed = if is_full { self.generation } else { passed };
+        if passed <= self.complete_since {
+            return;
+        }
+        self.complete_since = passed;
+        for table in self.shared.iter_mut().filter(|table| table.needs_purge()) {
+            Arc::make_mut(table).purge(passed);
+        }
+        for own in self.workloads.values_mut() {
+            if own.tables.iter().any(|table| table.needs_purge()) {
+                let tables = Arc::make_mut(own).tables.iter_mut();
+                tables.for_each(|table| Arc::make_mut(table).purge(passed));
+            }
+        }
+    }
+}
+
+impl Draft {
+    fn common(&mut self, before: &Mesh, after: &Mesh) {
+        if Arc::ptr_eq(&before.common, &after.common) {
+            return;
+        }
+        let (old, new) = (&before.common, &after.common);
+        let gone = names(&old.listeners, &old.clusters);
+        let resources = encode::parts(&new.listeners, &new.clusters);
+        self.replace(gone, resources, &Owner::Everybody);
+    }
+
+    fn services(&mut self, before: &Mesh, after: &Mesh) {
+        // What comes before what goes: a resource that changes its owner stays.
+        for (key, parts) in &after.services {
+            let old = before.services.get(key);
+            if old.is_some_and(|old| Arc::ptr_eq(old, parts)) {
+                continue;
+            }
+            let owner = Owner::Service(Arc::new(key.clone()));
+            let gone = old.map(|old| names(&old.listeners, &old.clusters));
+            let resources = encode::parts(&parts.listeners, &parts.clusters);
+            self.replace(gone.unwrap_or_default(), resources, &owner);
+        }
+        for (key, old) in &before.services {
+            if !after.services.contains_key(key) {
+                let owner = Owner::Service(Arc::new(key.clone()));
+                self.replace(names(&old.listeners, &old.clusters), Vec::new(), &owner);
+            }
+        }
+    }
+
+    fn workloads(&mut self, before: &Mesh, after: &Mesh) {
+        for (key, parts) in &after.workloads {
+            let old = before.workloads.get(key);
+            if !old.is_some_and(|old| Arc::ptr_eq(old, parts)) {
+                self.workload(key, old.map(|old| &**old), parts);
+            }
+        }
+        for key in before.workloads.keys() {
+            if !after.workloads.contains_key(key) {
+                self.catalogue.workloads.remove(key);
+                self.applied.changes += 1;
+            }
+        }
+    }
+
+    fn workload(&mut self, key: &WorkloadKey, old: Option<&WorkloadParts>, parts: &WorkloadParts) {
+        let generation = self.catalogue.generation;
+        let own = self.catalogue.workloads.get(key).map_or_else(
+            || Own {
+                identity: String::new(),
+                reach: parts.reach.clone(),
+                tables: Default::default(),
+                since: generation,
+            },
+            |own| Own::clone(own),
+        );
+        let mut own = Own {
+            identity: parts.identity.clone(),
+            reach: parts.reach.clone(),
+            ..own
+        };
+        let mut gone = old.map(|old| names(&old.listeners, &old.clusters)).unwrap_or_default();
+        // Even if no resource differs, the streams of the workload have to look again.
+        self.applied.changes += 1;
+        for resource in encode::parts(&parts.listeners, &parts.clusters) {
+            gone.remove(&(resource.kind, resource.name.clone()));
+            self.applied.set(&mut own.tables, resource, &Owner::Everybody, generation);
+        }
+        for (kind, name) in gone {
+            self.applied.remove(&mut own.tables, (kind, &name), &Owner::Everybody, generation);
+        }
+        self.catalogue.workloads.insert(key.clone(), Arc::new(own));
+    }
+
+    /// `owner` says `resources` now, and nothing of what is in `gone` and not in them.
+    fn replace(&mut self, gone: Names, resources: Vec<Encoded>, owner: &Owner) {
+        let mut gone = gone;
+        for resource in resources {
+            gone.remove(&(resource.kind, resource.name.clone()));
+            self.set(resource, owner);
+        }
+        let Catalogue { shared, generation, .. } = &mut self.catalogue;
+        for (kind, name) in gone {
+            self.applied.remove(shared, (kind, &name), owner, *generation);
+        }
+    }
+
+    fn set(&mut self, resource: Encoded, owner: &Owner) {
+        let Catalogue { shared, generation, .. } = &mut self.catalogue;
+        self.applied.set(shared, resource, owner, *generation);
+    }
+}
+
+impl Applied {
+    fn set(
+        &mut self,
+        tables: &mut catalogue::Tables,
+        resource: Encoded,
+        owner: &Owner,
+        generation: u64,
+    ) {
+        let Encoded { kind, name, told } = resource;
+        match told {
+            Ok(told) => {
+                let table = Arc::make_mut(&mut tables[kind.index()]);
+                self.changes += usize::from(table.set(&name, owner, told, generation));
+            }
+            Err(error) => {
+                self.faults.push(format!("{} `{name}` cannot be told: {error}", kind.label()));
+            }
+        }
+    }
+
+    fn remove(
+        &mut self,
+        tables: &mut catalogue::Tables,
+        (kind, name): (Kind, &str),
+        owner: &Owner,
+        generation: u64,
+    ) {
+        let table: &mut Table = Arc::make_mut(&mut tables[kind.index()]);
+        self.changes += usize::from(table.remove(name, owner, generation));
+    }
+}
+
+type Names = BTreeSet<(Kind, String)>;
+
+/// What `encode::parts` makes of them, by name.
+fn names(listeners: &[Listener], clusters: &[Cluster]) -> Names {
+    let listeners = listeners.iter().flat_map(|listener| {
+        let routes = xds::listener::has_routes(listener).then_some(Kind::Routes);
+        let kinds = [Some(Kind::Listener), routes].into_iter().flatten();
+        kinds.map(|kind| (kind, listener.name.clone()))
+    });
+    let clusters = clusters.iter().flat_map(|cluster| {
+        let endpoints = (cluster.discovery != Discovery::Static).then_some(Kind::Endpoints);
+        let kinds = [Some(Kind::Cluster), endpoints].into_iter().flatten();
+        kinds.map(|kind| (kind, cluster.name.clone()))
+    });
+    listeners.chain(clusters).collect()
+}

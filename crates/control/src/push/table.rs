@@ -1,0 +1,214 @@
+//! Resources of one kind in the state they are told, each at a place of its own, with what was
+//! there remembered until every stream knows that it is gone. Made by `push`, read by `catalogue`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xds::delta::ids::Id;
+use xds::delta::server::Entry;
+
+use crate::kinds::ServiceKey;
+
+/// Which part of the mesh a resource comes from; whoever is told the part is told the resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    /// What everybody is told who sees the table at all.
+    Everybody,
+    /// What clients of a Service are told.
+    Service(Arc<ServiceKey>),
+}
+
+/// A resource as clients are told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) entry: Entry,
+    /// What clients with few Services are told instead: endpoints at once, not at first use.
+    pub(super) eager: Option<Entry>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    places: Vec<Place>,
+    names: BTreeMap<Arc<str>, u32>,
+    /// Changes in the order of generations. Invariant: each touched place is in it with the
+    /// generation that touched it last; what else is in it is of no account.
+    recent: Vec<(u64, u32)>,
+    free: Vec<u32>,
+    tombstones: usize,
+    /// Whether some place remembers who its owners were.
+    has_former: bool,
+}
+
+/// What is, or was, at one place.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) name: Arc<str>,
+    /// By owner, which say the same but in the moment of a change; the first one counts. Empty:
+    /// it is gone.
+    told: Vec<(Owner, Told)>,
+    /// Who were owners when some stream last looked.
+    former: Vec<Owner>,
+    /// The generation of its last change of any kind; 0 for a free place.
+    touched: u64,
+    /// The generation in which its bytes changed last.
+    changed: u64,
+}
+
+impl Place {
+    pub(super) fn told(&self) -> Option<&Told> {
+        self.told.first().map(|(_, told)| told)
+    }
+
+    pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.told.iter().map(|(owner, _)| owner)
+    }
+
+    pub(super) fn former(&self) -> impl Iterator<Item = &Owner> {
+        self.former.iter().chain(self.owners())
+    }
+
+    /// Whether more has changed after `since` than who may see it.
+    pub(super) const fn has_changed(&self, since: u64) -> bool {
+        self.changed > since
+    }
+}
+
+impl Table {
+    /// What `owner` says about `name` from `generation` on. Whether that is news.
+    pub(super) fn set(&mut self, name: &str, owner: &Owner, told: Told, generation: u64) -> bool {
+        let at = self.place(name);
+        let place = &mut self.places[at as usize];
+        let before = place.told().cloned();
+        match place.told.binary_search_by(|(other, _)| other.cmp(owner)) {
+            Ok(found) if place.told[found].1 == told => return false,
+            Ok(found) => place.told[found].1 = told,
+            Err(gap) => place.told.insert(gap, (owner.clone(), told)),
+        }
+        if place.told() != before.as_ref() {
+            place.changed = generation;
+            self.tombstones -= usize::from(before.is_none() && place.touched > 0);
+        }
+        self.touch(at, generation);
+        true
+    }
+
+    /// `owner` has nothing to say about `name` any more. Whether that is news.
+    pub(super) fn remove(&mut self, name: &str, owner: &Owner, generation: u64) -> bool {
+        let Some(at) = self.names.get(name).copied() else {
+            return false;
+        };
+        let place = &mut self.places[at as usize];
+        let Ok(found) = place.told.binary_search_by(|(other, _)| other.cmp(owner)) else {
+            return false;
+        };
+        let (owner, told) = place.told.remove(found);
+        if !place.former.contains(&owner) {
+            place.former.push(owner);
+            self.has_former = true;
+        }
+        if place.told() != Some(&told) {
+            place.changed = generation;
+        }
+        self.tombstones += usize::from(place.told.is_empty());
+        self.touch(at, generation);
+        true
+    }
+
+    /// Whether [`Self::purge`] may find something.
+    pub(super) const fn needs_purge(&self) -> bool {
+        self.tombstones > 0 || self.has_former
+    }
+
+    /// Forgets what went, and who owned what, up to `passed`: every stream knows it.
+    pub(super) fn purge(&mut self, passed: u64) {
+        self.has_former = false;
+        for (at, place) in (0..).zip(&mut self.places) {
+            if place.touched == 0 || place.touched > passed {
+                self.has_former |= !place.former.is_empty();
+                continue;
+            }
+            place.former = Vec::new();
+            if place.told.is_empty() {
+                place.touched = 0;
+                self.names.remove(&place.name);
+                self.free.push(at);
+                self.tombstones -= 1;
+            }
+        }
+    }
+
+    /// Places that are remembered for what was there.
+    pub(super) const fn tombstones(&self) -> usize {
+        self.tombstones
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<(u32, &Place)> {
+        let at = *self.names.get(name)?;
+        Some((at, &self.places[at as usize]))
+    }
+
+    pub(super) fn at(&self, at: u32) -> Option<&Place> {
+        self.places.get(at as usize).filter(|place| place.touched > 0)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Place)> {
+        let places = (0..).zip(&self.places);
+        places.filter(|(_, place)| place.touched > 0)
+    }
+
+    /// Places that were touched after `since`, each once.
+    pub(super) fn recent(&self, since: u64) -> impl Iterator<Item = (u32, &Place)> {
+        let from = self.recent.partition_point(|(generation, _)| *generation <= since);
+        self.recent[from..].iter().filter_map(|(generation, at)| {
+            let place = &self.places[*at as usize];
+            (place.touched == *generation).then_some((*at, place))
+        })
+    }
+
+    fn touch(&mut self, at: u32, generation: u64) {
+        let place = &mut self.places[at as usize];
+        if place.touched == generation {
+            return;
+        }
+        place.touched = generation;
+        self.recent.push((generation, at));
+        if self.recent.len() > 2 * self.places.len() {
+            let places = &self.places;
+            self.recent.retain(|(generation, at)| places[*at as usize].touched == *generation);
+        }
+    }
+
+    /// The place of `name`, a new one if it has none.
+    fn place(&mut self, name: &str) -> u32 {
+        if let Some(at) = self.names.get(name) {
+            return *at;
+        }
+        let name: Arc<str> = name.into();
+        let place = Place {
+            name: Arc::clone(&name),
+            told: Vec::new(),
+            former: Vec::new(),
+            touched: 0,
+            changed: 0,
+        };
+        let at = self.free.pop().unwrap_or_else(|| {
+            u32::try_from(self.places.len()).expect("fewer resources than fit into memory")
+        });
+        match self.places.get_mut(at as usize) {
+            Some(free) => *free = place,
+            None => self.places.push(place),
+        }
+        self.names.insert(name, at);
+        at
+    }
+}
+
+/// Two tables share the ids of a stream: even ones are of what all share, odd ones its own.
+pub(super) const fn shared_id(at: u32) -> Id {
+    Id(at << 1)
+}
+
+/// See [`shared_id`].
+pub(super) const fn own_id(at: u32) -> Id {
+    Id(at << 1 | 1)
+}

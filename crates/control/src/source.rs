@@ -1,0 +1,132 @@
+//! Where resources come from: files and folders of YAML. Read as a whole by the control plane's
+//! loop, at start and after every change. Must never give a part: all resources, or all faults.
+
+/// What lies on the disk.
+mod files;
+
+/// What cannot be true of several resources at once.
+mod clash;
+
+/// When something there has changed.
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use yaml::Node;
+
+use crate::kinds::{Fault, Faults, Origin, Resource};
+use files::Budget;
+use watch::Watch;
+
+/// Files and folders of YAML. In a folder, `*.yaml` and `*.yml` that do not begin with a dot count;
+/// folders in it do not.
+pub struct Source {
+    paths: Vec<PathBuf>,
+    /// What was made of the files last, so that only files that differ are read anew.
+    known: BTreeMap<PathBuf, Parsed>,
+    watch: Option<Watch>,
+}
+
+/// What a file says.
+struct Parsed {
+    text: String,
+    resources: Result<Vec<Arc<Resource>>, Vec<Fault>>,
+}
+
+impl Source {
+    /// The files and folders at `paths`; nothing is read yet.
+    #[must_use]
+    pub const fn open(paths: Vec<PathBuf>) -> Self {
+        Self {
+            paths,
+            known: BTreeMap::new(),
+            watch: None,
+        }
+    }
+
+    /// All resources there are. Those in files that did not change are the same as the last time.
+    ///
+    /// # Errors
+    /// All that is wrong with any of them; what was read before should be kept then.
+    pub fn read(&mut self) -> Result<Vec<Arc<Resource>>, Faults> {
+        let mut faults = Vec::new();
+        let mut known = BTreeMap::new();
+        let mut budget = Budget::default();
+        for path in files::list(&self.paths, &mut faults) {
+            match files::read(&path, &mut budget) {
+                Ok(text) => {
+                    let before = self.known.remove(&path);
+                    let same = before.filter(|parsed| parsed.text == text);
+                    let parsed = same.unwrap_or_else(|| parse(&path, text));
+                    known.insert(path, parsed);
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        self.known = known;
+        let mut resources = Vec::new();
+        for parsed in self.known.values() {
+            match &parsed.resources {
+                Ok(found) => resources.extend(found.iter().map(Arc::clone)),
+                Err(found) => faults.extend(found.iter().cloned()),
+            }
+        }
+        faults.extend(clash::find(&resources));
+        match faults.is_empty() {
+            true => Ok(resources),
+            false => Err(Faults(faults)),
+        }
+    }
+
+    /// Waits until something may have changed since it was called last; `read` says what. The first
+    /// call returns at once, so that nothing is missed between the first reading and the watch.
+    ///
+    /// Needs a tokio runtime with I/O and time. A call that is dropped loses nothing.
+    pub async fn changed(&mut self) {
+        match &mut self.watch {
+            Some(watch) => watch.changed().await,
+            none => *none = Some(Watch::new(self.paths.clone())),
+        }
+    }
+}
+
+/// All resources of a file, or all its faults.
+fn parse(path: &Path, text: String) -> Parsed {
+    let file = Arc::from(path);
+    let documents = match Node::read_all(&text) {
+        Ok(documents) => documents,
+        Err(fault) => {
+            let resources = Err(vec![Fault::within(&file, fault)]);
+            return Parsed { text, resources };
+        }
+    };
+    let mut resources = Vec::new();
+    let mut faults = Vec::new();
+    for document in &documents {
+        match Resource::read(document, &file) {
+            Ok(resource) => resources.push(Arc::new(resource)),
+            Err(fault) => faults.push(Fault::within(&file, fault)),
+        }
+    }
+    Parsed {
+        text,
+        resources: match faults.is_empty() {
+            true => Ok(resources),
+            false => Err(faults),
+        },
+    }
+}
+
+/// A fault of the file at `path` as a whole.
+fn whole(path: &Path, message: impl Into<String>, hint: &str) -> Fault {
+    let origin = Origin {
+        file: Arc::from(path),
+        place: None,
+    };
+    Fault::new(origin, message, hint)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! What a source gives, and what it says about files that cannot be taken.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A folder of files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn namespace(name: &str) -> String {
+    format!("---\n{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}\n")
+}
+
+fn service(name: &str, address: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{clusterIP: \
+         \"{address}\", ports: [{{port: 80}}]}}\n"
+    )
+}
+
+/// What the files of a folder give: names, or faults without the folder's path.
+#[track_caller]
+fn check(files: &[(&str, &str)], wanted: &[&str]) {
+    let folder = folder(files);
+    let mut source = Source::open(vec![folder.path().to_owned()]);
+    let shown: Vec<_> = match source.read() {
+        Ok(resources) => resources.iter().map(|found| found.key.to_string()).collect(),
+        Err(Faults(faults)) => faults.iter().map(ToString::to_string).collect(),
+    };
+    let prefix = format!("{}/", folder.path().display());
+    let shown: Vec<_> = shown.iter().map(|text| text.replace(&prefix, "")).collect();
+    assert_eq!(shown, wanted);
+}
+
+#[test]
+fn a_folder_gives_its_files_in_order() {
+    let (a, b, c) = (namespace("a"), namespace("b"), namespace("c"));
+    let both = format!("{a}{b}");
+    check(
+        &[("2.yml", &both), ("1.yaml", &c), (".3.yaml", "{"), ("4.txt", "{")],
+        &["Namespace c", "Namespace a", "Namespace b"],
+    );
+    check(&[("empty.yaml", "# nothing yet\n")], &[]);
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let good = namespace("a");
+    let bad = format!("{}---\nkind: Servce\n---\n{{kind: Service}}\n", namespace("b"));
+    check(
+        &[("good.yaml", &good), ("bad.yaml", &bad), ("worse.yaml", "a: [\n")],
+        &[
+            "bad.yaml:4:7: the kind `Servce` is not known; did you mean `Service`?",
+            "bad.yaml:6:1: a resource needs `apiVersion`; add `apiVersion: …` here",
+            "worse.yaml:2:1: not valid YAML: while parsing a node, did not find expected node \
+             content; check indentation, quotes and brackets here and on the line above",
+        ],
+    );
+}
+
+#[test]
+fn names_are_given_once_in_all_files() {
+    let (a, b) = (namespace("a"), namespace("b"));
+    let both = format!("{b}{a}");
+    check(
+        &[("1.yaml", &a), ("2.yaml", &both)],
+        &["2.yaml:4:1: the Namespace a is described twice; 1.yaml:2:1 has it already; remove one \
+           of them"],
+    );
+}
+
+#[test]
+fn addresses_are_given_to_one_service() {
+    let both = service("a", "10.78.0.5") + &service("b", "10.78.0.5");
+    check(
+        &[("a.yaml", &both)],
+        &["a.yaml:7:1: the address 10.78.0.5 is taken; the Service default/a has it, \
+           a.yaml:2:1; choose another"],
+    );
+    check(
+        &[("a.yaml", &service("a", "10.77.0.5"))],
+        &["a.yaml:2:1: the address 10.77.0.5 is in 10.77.0.0/16, which Workloads are given; \
+           choose another, or remove `clusterIP` to be given one"],
+    );
+    check(
+        &[("a.yaml", &(service("a", "10.78.0.5") + &service("b", "10.78.0.6")))],
+        &["Service default/a", "Service default/b"],
+    );
+}
+
+#[test]
+fn what_is_no_file_is_a_fault() {
+    let folder = folder(&[("bytes.yaml", "")]);
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("bytes.yaml"), b"a: \xff\n").unwrap();
+    symlink("nowhere", path("dangling.yaml")).unwrap();
+    fs::create_dir(path("folder.yaml")).unwrap();
+    let mut source = Source::open(vec![folder.path().to_owned(), path("missing.yaml")]);
+    let Faults(faults) = source.read().unwrap_err();
+    let names = faults.iter().map(|fault| fault.origin.file.file_name().unwrap());
+    let names: Vec<_> = names.map(|name| name.to_str().unwrap()).collect();
+    assert_eq!(names, ["missing.yaml", "bytes.yaml", "dangling.yaml"]);
+    assert!(faults.iter().all(|fault| fault.message.starts_with("cannot be read: ")), "{faults:?}");
+}
+
+#[test]
+fn resources_of_files_that_did_not_change_are_the_same() {
+    let folder = folder(&[("a.yaml", &namespace("a")), ("b.yaml", &namespace("b"))]);
+    let mut source = Source::open(vec![folder.path().to_owned()]);
+    let before = source.read().unwrap();
+    fs::write(folder.path().join("b.yaml"), namespace("c")).unwrap();
+    let after = source.read().unwrap();
+    assert!(Arc::ptr_eq(&before[0], &after[0]));
+    assert_eq!(after[1].key.name, "c");
+}
+
+#[test]
+fn a_file_that_is_mended_is_taken() {
+    let folder = folder(&[("a.yaml", "{")]);
+    let mut source = Source::open(vec![folder.path().to_owned()]);
+    assert_eq!(source.read().unwrap_err().0.len(), 1);
+    fs::write(folder.path().join("a.yaml"), namespace("a")).unwrap();
+    assert_eq!(source.read().unwrap().len(), 1);
+}

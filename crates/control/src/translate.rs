@@ -1,0 +1,177 @@
+//! The index → what sidecars are told: model values for each Service and each Workload.
+//! Called on every change; pure. Unchanged parts keep their `Arc` from the mesh before, so that
+//! whoever pushes compares pointers. Must never tell a sidecar what no resource says.
+
+/// What the clients of a Service are told.
+mod service;
+
+/// Who answers for a Service.
+mod endpoints;
+
+/// Which requests to a Service go where.
+mod routes;
+
+/// What the sidecar of a Workload is told of its own.
+mod workload;
+
+/// The listeners that have sockets, and the way past everything else.
+mod bound;
+
+/// Who may call what.
+mod reach;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{Cluster, Listener};
+
+use crate::addresses::Book;
+use crate::index::{Changes, Index};
+
+use crate::kinds::AccountKey;
+pub use crate::kinds::{ServiceKey, WorkloadKey};
+
+/// Everything that some sidecar may be told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mesh {
+    /// What clients of each Service are told.
+    pub services: BTreeMap<ServiceKey, Arc<ServiceParts>>,
+    /// What the sidecar of each Workload is told about its own.
+    pub workloads: BTreeMap<WorkloadKey, Arc<WorkloadParts>>,
+    /// What every sidecar is told.
+    pub common: Arc<CommonParts>,
+    /// Who may call each Service: what `WorkloadParts::reach` is made from. Empty in meshes that
+    /// are put together by hand (`..Mesh::default()`).
+    pub access: BTreeMap<ServiceKey, Access>,
+}
+
+/// Who may call a Service: what decides whether a sidecar is told of it at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody: some endpoint of it is permissive or not in the mesh, or there is none yet.
+    #[default]
+    Open,
+    /// Only these: every endpoint is strict, and no other caller is let in by any of them.
+    Closed(BTreeSet<AccountKey>),
+}
+
+/// What a Service is to its clients.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServiceParts {
+    /// One per port, named `outbound|PORT|HOST`; none while a headless Service has no endpoints.
+    pub listeners: Vec<Listener>,
+    /// One per port with its endpoints, and those that its routes lead to in other Services.
+    pub clusters: Vec<Cluster>,
+}
+
+/// What a Workload is to its own sidecar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadParts {
+    /// The SPIFFE id that its sidecar must prove.
+    pub identity: String,
+    /// The bound `inbound`, and `inbound|ADDRESS:PORT` for each port and address.
+    pub listeners: Vec<Listener>,
+    /// The workload itself, one per port and address.
+    pub clusters: Vec<Cluster>,
+    /// The Services that it may call.
+    pub reach: Reach,
+}
+
+/// Which Services a Workload may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Every one.
+    All,
+    /// These; shared among the workloads that may call the same.
+    Only(Arc<BTreeSet<ServiceKey>>),
+}
+
+/// What every sidecar is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommonParts {
+    /// The bound `outbound`.
+    pub listeners: Vec<Listener>,
+    /// `passthrough`.
+    pub clusters: Vec<Cluster>,
+}
+
+/// What sidecars are told, given everything in `index` and the addresses in `book`.
+///
+/// `changes` is what changed since `previous` was made; without `previous`, all is made anew. The
+/// outcome is the same either way.
+#[must_use]
+pub fn translate(
+    index: &Index,
+    book: &Book,
+    previous: Option<&Mesh>,
+    changes: &Changes,
+) -> Mesh {
+    let everything = Changes {
+        everything: true,
+        ..Changes::default()
+    };
+    let changes = previous.map_or(&everything, |_| changes);
+    let mut mesh = previous.cloned().unwrap_or_default();
+    let common = bound::parts(index);
+    if *mesh.common != common {
+        mesh.common = Arc::new(common);
+    }
+    let keys = touched(changes, &changes.services, &mesh.services, index.services());
+    let mut is_access_changed = false;
+    for key in keys {
+        let parts = index.service(&key).map(|found| service::parts(index, book, &key, found));
+        keep(&mut mesh.services, &key, parts);
+        let access = index.service(&key).map(|found| reach::access(index, &key, found));
+        is_access_changed |= replace(&mut mesh.access, key, access);
+    }
+    let mut keys = touched(changes, &changes.workloads, &mesh.workloads, index.workloads());
+    if is_access_changed {
+        keys.extend(reach::concerned(&mesh));
+    }
+    if keys.is_empty() {
+        return mesh;
+    }
+    let reaches = reach::Reaches::new(&mesh.access);
+    for key in keys {
+        let parts = index.workload(&key).map(|found| {
+            let reach = reaches.of(index, &key, found);
+            workload::parts(index, &key, found, reach)
+        });
+        keep(&mut mesh.workloads, &key, parts);
+    }
+    mesh
+}
+
+/// The keys that are to be translated: those of `some`, or all there were and are.
+fn touched<K: Clone + Ord, V, T>(
+    changes: &Changes,
+    some: &BTreeSet<K>,
+    before: &BTreeMap<K, V>,
+    now: impl Iterator<Item = (K, T)>,
+) -> BTreeSet<K> {
+    match changes.everything {
+        false => some.clone(),
+        true => before.keys().cloned().chain(now.map(|(key, _)| key)).collect(),
+    }
+}
+
+/// Puts `parts` in place of what is there, unless that is the same.
+fn keep<K: Clone + Ord, V: PartialEq>(held: &mut BTreeMap<K, Arc<V>>, key: &K, parts: Option<V>) {
+    match parts {
+        Some(parts) if held.get(key).is_some_and(|held| **held == parts) => {}
+        Some(parts) => drop(held.insert(key.clone(), Arc::new(parts))),
+        None => drop(held.remove(key)),
+    }
+}
+
+/// Puts `value` in place of what is there; whether that was another.
+fn replace<K: Ord, V: PartialEq>(held: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
+    if held.get(&key) == value.as_ref() {
+        return false;
+    }
+    match value {
+        Some(value) => drop(held.insert(key, value)),
+        None => drop(held.remove(&key)),
+    }
+    true
+}

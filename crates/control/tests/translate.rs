@@ -1,0 +1,223 @@
+//! YAML in, model out: each `translate/*.yaml` beside what is made of it, in a text that an operator
+//! can read. `LENO_REFRESH=1` writes the outcomes anew, for a reader to judge.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use control::addresses::Book;
+use control::index::{Changes, Index};
+use control::kinds::Resource;
+use control::source::Source;
+use control::translate::{Access, Mesh, Reach, translate};
+use model::{Cluster, Endpoint, HostMatch, Listener, Route};
+
+fn read(paths: Vec<PathBuf>) -> Vec<Arc<Resource>> {
+    Source::open(paths).read().unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// What is made of `index`, and the odd things about it.
+fn make(index: &mut Index) -> Mesh {
+    let mut book = Book::default();
+    let mut changes = index.take_changes();
+    book.settle(index, &mut changes);
+    translate(index, &book, None, &changes)
+}
+
+fn show(index: &Index, mesh: &Mesh) -> String {
+    let mut out = String::new();
+    for fault in index.warnings() {
+        let place = fault.origin.place.map_or(0, |place| place.line);
+        writeln!(out, "warning, line {place}: {}; {}", fault.message, fault.hint).unwrap();
+    }
+    writeln!(out, "common").unwrap();
+    show_parts(&mut out, &mesh.common.listeners, &mesh.common.clusters);
+    for (key, parts) in &mesh.services {
+        writeln!(out, "service {key}, {}", callers(&mesh.access[key])).unwrap();
+        show_parts(&mut out, &parts.listeners, &parts.clusters);
+    }
+    for (key, parts) in &mesh.workloads {
+        writeln!(out, "workload {key}, {}", parts.identity).unwrap();
+        show_parts(&mut out, &parts.listeners, &parts.clusters);
+        match &parts.reach {
+            Reach::All => writeln!(out, "  reaches all").unwrap(),
+            Reach::Only(keys) => {
+                let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+                writeln!(out, "  reaches only {}", keys.join(" ")).unwrap();
+            }
+        }
+    }
+    out
+}
+
+fn callers(access: &Access) -> String {
+    match access {
+        Access::Open => "for everybody".to_owned(),
+        Access::Closed(callers) => {
+            let callers: Vec<_> = callers.iter().map(ToString::to_string).collect();
+            format!("only for {}", callers.join(" "))
+        }
+    }
+}
+
+fn show_parts(out: &mut String, listeners: &[Listener], clusters: &[Cluster]) {
+    listeners.iter().for_each(|listener| show_listener(out, listener));
+    clusters.iter().for_each(|cluster| show_cluster(out, cluster));
+}
+
+/// Every field but those that are the same on all listeners, which are checked.
+fn show_listener(out: &mut String, listener: &Listener) {
+    let Listener {
+        name,
+        direction,
+        address: _,
+        additional_addresses: _,
+        bind,
+        original_destination,
+        names,
+        tls,
+        protocol,
+        detect_timeout,
+        upgrades,
+        connect,
+        proxy_protocol,
+        request_id,
+        forwarded_for,
+        routes,
+    } = listener;
+    assert_eq!(*detect_timeout, Listener::DETECT_TIMEOUT);
+    assert_eq!(upgrades, &["websocket"]);
+    assert_eq!([*connect, *proxy_protocol, *request_id, *forwarded_for], [false; 4]);
+    assert_eq!(bind, original_destination);
+    let bind = if *bind { ", bound" } else { "" };
+    writeln!(out, "  listener {name}, {}, tls {tls:?}, {protocol:?}{bind}", direction.label()).unwrap();
+    let addresses: Vec<_> = listener.addresses().map(|address| address.to_string()).collect();
+    writeln!(out, "    at {}", addresses.join(" ")).unwrap();
+    if !names.is_empty() {
+        writeln!(out, "    named {}", names.join(" ")).unwrap();
+    }
+    routes.iter().for_each(|route| show_route(out, route));
+}
+
+fn show_route(out: &mut String, route: &Route) {
+    let Route {
+        hosts,
+        prefix,
+        backends,
+        allow,
+        filters,
+    } = route;
+    let hosts = hosts.iter().map(|host| match host {
+        HostMatch::Any => "*".to_owned(),
+        HostMatch::Exact(name) => name.clone(),
+        HostMatch::Suffix(suffix) => format!("*{suffix}"),
+    });
+    let hosts: Vec<_> = hosts.collect();
+    let backends = backends.iter();
+    let backends = backends.map(|backend| format!("{} × {}", backend.weight, backend.cluster));
+    let backends: Vec<_> = backends.collect();
+    writeln!(out, "    route {} {prefix} → {}", hosts.join(" "), backends.join(", ")).unwrap();
+    if let Some(allow) = allow {
+        writeln!(out, "      allow {allow:?}").unwrap();
+    }
+    for filter in filters {
+        writeln!(out, "      {filter:?}").unwrap();
+    }
+}
+
+fn show_cluster(out: &mut String, cluster: &Cluster) {
+    let Cluster {
+        name,
+        balance,
+        protocol,
+        proxy_protocol,
+        discovery,
+        passthrough,
+        endpoints,
+    } = cluster;
+    assert_eq!(*proxy_protocol, None);
+    let passthrough = if *passthrough { ", passthrough" } else { "" };
+    writeln!(out, "  cluster {name}, {balance:?}, {protocol:?}, {discovery:?}{passthrough}").unwrap();
+    for Endpoint { address, transport, identities } in endpoints {
+        let transport = transport.label();
+        writeln!(out, "    {address} {transport} {}", identities.join(" ").trim_end()).unwrap();
+    }
+}
+
+#[test]
+fn what_sidecars_are_told() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/translate");
+    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let inputs: BTreeSet<_> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    assert!(inputs.len() >= 6, "{inputs:?}");
+    for input in inputs {
+        let mut index = Index::default();
+        index.replace(&read(vec![input.clone()]));
+        let mesh = make(&mut index);
+        let shown = show(&index, &mesh).replace(" \n", "\n");
+        let output = input.with_extension("out");
+        if std::env::var_os("LENO_REFRESH").is_some() {
+            fs::write(&output, &shown).unwrap();
+        }
+        let wanted = fs::read_to_string(&output).unwrap_or_default();
+        assert_eq!(shown, wanted, "{}; LENO_REFRESH=1 writes it anew", output.display());
+    }
+}
+
+/// Resources come and go in any order; what is made step by step is what is made at once, and
+/// nothing is made anew that did not change.
+#[test]
+fn step_by_step_is_the_same_as_at_once() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/translate");
+    let resources = every_variant(&folder);
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        usize::try_from(random >> 33).unwrap() % below
+    };
+    let (mut index, mut book) = (Index::default(), Book::default());
+    let mut mesh = translate(&index, &book, None, &Changes::default());
+    for step in 0..2000 {
+        for _ in 0..=next(3) {
+            let resource = &resources[next(resources.len())];
+            match next(3) {
+                0 => index.delete(&resource.key),
+                _ => index.apply(Arc::clone(resource)),
+            }
+        }
+        let mut changes = index.take_changes();
+        book.settle(&index, &mut changes);
+        let after = translate(&index, &book, Some(&mesh), &changes);
+        let at_once = translate(&index, &book, None, &Changes::default());
+        assert_eq!(after, at_once, "step {step}, {changes:?}");
+        check_shared(&mesh, &after);
+        mesh = after;
+    }
+}
+
+fn check_shared(before: &Mesh, after: &Mesh) {
+    assert_eq!(before.common == after.common, Arc::ptr_eq(&before.common, &after.common));
+    for (key, parts) in &after.services {
+        let held = before.services.get(key);
+        assert!(held.is_none_or(|held| (held == parts) == Arc::ptr_eq(held, parts)), "{key}");
+    }
+    for (key, parts) in &after.workloads {
+        let held = before.workloads.get(key);
+        assert!(held.is_none_or(|held| (held == parts) == Arc::ptr_eq(held, parts)), "{key}");
+    }
+}
+
+/// The resources of all inputs: several say something else under one name.
+fn every_variant(folder: &Path) -> Vec<Arc<Resource>> {
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let files = files.into_iter();
+    let inputs = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    inputs.flat_map(|path| read(vec![path])).collect()
+}

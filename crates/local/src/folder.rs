@@ -1,0 +1,144 @@
+//! Where everything lies in the runtime folder. Only paths; who writes them is elsewhere.
+//! Invariant: root writes only into folders that are root's, so that no workload can turn a file
+//! into a link to somewhere else.
+
+use std::path::{Path, PathBuf};
+
+use crate::name::{MeshName, WorkloadId};
+
+/// Where runtime folders are, unless an option says otherwise.
+pub const BASE: &str = "/run/leno";
+
+/// The runtime folder of one mesh.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    root: PathBuf,
+}
+
+impl Folder {
+    /// The folder of `mesh` below `base`.
+    #[must_use]
+    pub fn new(base: &Path, mesh: &MeshName) -> Self {
+        Self {
+            root: base.join(mesh.as_str()),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What runs.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.root.join("state.json")
+    }
+
+    /// Held by the supervisor as long as it lives.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// What the supervisor has to say.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.root.join("supervisor.log")
+    }
+
+    /// The copy of the user's file that the control plane, which is not root, can read.
+    #[must_use]
+    pub fn source(&self) -> PathBuf {
+        self.root.join("source")
+    }
+
+    /// Where workloads live, as resources.
+    #[must_use]
+    pub fn status(&self) -> PathBuf {
+        self.root.join("status")
+    }
+
+    /// The control plane's own folder, with its keys.
+    #[must_use]
+    pub fn control(&self) -> PathBuf {
+        self.root.join("control")
+    }
+
+    /// The socket on which tokens are asked for.
+    #[must_use]
+    pub fn operator(&self) -> PathBuf {
+        self.control().join("operator.sock")
+    }
+
+    /// The root certificate, which sidecars trust at first.
+    #[must_use]
+    pub fn trust_bundle(&self) -> PathBuf {
+        self.control().join("root.pem")
+    }
+
+    /// What a program writes to its standard output, or error.
+    #[must_use]
+    pub fn output(&self, program: &str, stream: &str) -> PathBuf {
+        self.root.join(format!("{program}.{stream}"))
+    }
+
+    /// A workload's folder.
+    #[must_use]
+    pub fn workload(&self, id: &WorkloadId) -> WorkloadFolder {
+        WorkloadFolder {
+            root: self.root.join("workloads").join(id.to_string()),
+        }
+    }
+}
+
+/// The folder of one workload, root's too.
+#[derive(Clone, Debug)]
+pub struct WorkloadFolder {
+    root: PathBuf,
+}
+
+impl WorkloadFolder {
+    /// All of it.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What its sidecar reads at its start.
+    #[must_use]
+    pub fn bootstrap(&self) -> PathBuf {
+        self.root.join("bootstrap.yaml")
+    }
+
+    /// Whom its sidecar trusts at first.
+    #[must_use]
+    pub fn trust_bundle(&self) -> PathBuf {
+        self.root.join("root.pem")
+    }
+
+    /// What its application has for `/etc/resolv.conf`.
+    #[must_use]
+    pub fn resolver(&self) -> PathBuf {
+        self.root.join("resolv.conf")
+    }
+
+    /// The sidecar's own, with its key.
+    #[must_use]
+    pub fn sidecar_home(&self) -> PathBuf {
+        self.root.join("sidecar")
+    }
+
+    /// The application's own.
+    #[must_use]
+    pub fn application_home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// What a program writes to its standard output (`out`) or error (`err`).
+    #[must_use]
+    pub fn output(&self, program: &str, stream: &str) -> PathBuf {
+        self.root.join(format!("{program}.{stream}"))
+    }
+}

@@ -1,0 +1,195 @@
+//! A program and the place it runs in: namespace, cgroups, user, files. [`Job::run`] turns this
+//! process into it, giving up on the way everything that a workload must not have.
+//! Called by the hidden `leno workload run`, which has one thread, and by `leno exec`.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, anyhow};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::process::{Gid, Uid, setsid, umask};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags, clear_ambient_capability_set,
+    move_into_link_name_space, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+use serde::{Deserialize, Serialize};
+
+const RESOLVER: &str = "/etc/resolv.conf";
+
+/// What is run, and where.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Job {
+    /// The program, looked for in `PATH` where it has no slash.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The folder it begins in.
+    pub directory: PathBuf,
+    /// All of its environment.
+    pub environment: Vec<(String, String)>,
+    /// Its user and group; never root.
+    pub user: u32,
+    /// The network namespace it enters; none: ours.
+    pub netns: Option<PathBuf>,
+    /// The cgroups it joins, as folders.
+    pub cgroups: Vec<PathBuf>,
+    /// What it finds at `/etc/resolv.conf`; none: what we find there.
+    pub resolver: Option<PathBuf>,
+    /// What it reads from its standard input; none: nothing. Not of [`Job::run_attached`].
+    pub input: Option<String>,
+}
+
+/// The paths that programs are looked for in.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Reads a job from standard input and becomes it. When that fails, whoever wrote it is told
+/// through the same socket, which closes itself when it succeeds.
+pub fn run_from_stdin() -> anyhow::Error {
+    let socket = match io::stdin().as_fd().try_clone_to_owned() {
+        Ok(socket) => UnixStream::from(socket),
+        Err(error) => return anyhow!("duplicate the standard input: {error}"),
+    };
+    let error = match read(&socket) {
+        Ok(job) => job.run(),
+        Err(error) => error,
+    };
+    // With nobody there to be told, our own standard error has it.
+    let _ = (&socket).write_all(format!("{error:#}").as_bytes());
+    error
+}
+
+fn read(mut socket: &UnixStream) -> anyhow::Result<Job> {
+    let mut text = String::new();
+    socket.read_to_string(&mut text)?;
+    serde_json::from_str(&text).context("a job was expected on standard input")
+}
+
+impl Job {
+    /// Becomes the program, in a session of its own. Returns only when that fails.
+    pub fn run(&self) -> anyhow::Error {
+        let become_it = || {
+            setsid().context("begin a session")?;
+            let stdin = self.stdin()?;
+            self.enter()?;
+            Ok(stdin)
+        };
+        match become_it() {
+            Ok(stdin) => self.execute(stdin),
+            Err(error) => error,
+        }
+    }
+
+    /// Becomes the program at the terminal that we have. Returns only when that fails.
+    pub fn run_attached(&self) -> anyhow::Error {
+        match self.enter() {
+            Ok(()) => self.execute(Stdio::inherit()),
+            Err(error) => error,
+        }
+    }
+
+    fn stdin(&self) -> io::Result<Stdio> {
+        let Some(input) = &self.input else {
+            return Ok(Stdio::null());
+        };
+        let (reader, mut writer) = io::pipe()?;
+        // A token is far shorter than what a pipe holds.
+        writer.write_all(input.as_bytes())?;
+        Ok(reader.into())
+    }
+
+    /// Everything that takes root, then giving it up.
+    fn enter(&self) -> anyhow::Result<()> {
+        for group in &self.cgroups {
+            let procs = group.join("cgroup.procs");
+            fs::write(&procs, "0").with_context(|| format!("join {}", procs.display()))?;
+        }
+        if let Some(path) = &self.netns {
+            let context = || format!("enter the network namespace {}", path.display());
+            let namespace = fs::File::open(path).with_context(context)?;
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(namespace.as_fd(), kind).with_context(context)?;
+        }
+        if let Some(file) = &self.resolver {
+            cover_resolver(file)?;
+        }
+        umask(Mode::from_raw_mode(0o022));
+        drop_privileges(self.user)?;
+        let directory = &self.directory;
+        rustix::process::chdir(directory).with_context(|| {
+            let (user, directory) = (self.user, directory.display());
+            format!("user {user} may not enter {directory}: let others read it and what is above")
+        })
+    }
+
+    fn execute(&self, stdin: Stdio) -> anyhow::Error {
+        let error = Command::new(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(stdin)
+            .exec();
+        let (program, user) = (self.program.display(), self.user);
+        match error.kind() {
+            io::ErrorKind::NotFound => anyhow!(
+                "there is no {program}: give a path from {}, or a name in {PATH}",
+                self.directory.display()
+            ),
+            io::ErrorKind::PermissionDenied => anyhow!(
+                "user {user} may not execute {program}: let others read and execute it, and enter \
+                 the folders above"
+            ),
+            _ => anyhow!(error).context(format!("execute {program}")),
+        }
+    }
+}
+
+/// A mount namespace of our own in which `file` lies over the resolver's.
+fn cover_resolver(file: &Path) -> anyhow::Result<()> {
+    #[expect(deprecated, reason = "sound for NEWNS, which shares no descriptors")]
+    rustix::thread::unshare(UnshareFlags::NEWNS).context("make a mount namespace")?;
+    let mode = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", mode).context("keep mounts to ourselves")?;
+    // Often a link. With none there is nothing to cover: names still go to the sidecar.
+    let Ok(target) = fs::canonicalize(RESOLVER) else {
+        return Ok(());
+    };
+    mount_bind(file, &target).with_context(|| format!("mount {} over {RESOLVER}", file.display()))
+}
+
+/// Leaves root for good: no capability, no group, and no way back through a setuid program.
+fn drop_privileges(user: u32) -> anyhow::Result<()> {
+    anyhow::ensure!(user != 0, "root is no user for a workload");
+    empty_bounding_set().context("drop capabilities")?;
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    set_thread_groups(&[]).context("leave all groups")?;
+    set_thread_res_gid(gid, gid, gid).context("take the group")?;
+    set_thread_res_uid(uid, uid, uid).context("take the user")?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, none).context("drop capabilities")?;
+    clear_ambient_capability_set().context("drop capabilities")?;
+    set_no_new_privs(true).context("forgo new privileges")
+}
+
+fn empty_bounding_set() -> rustix::io::Result<()> {
+    for bit in 0..u64::BITS {
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        match remove_capability_from_bounding_set(capability) {
+            // This kernel knows no more than those before.
+            Err(Errno::INVAL) => return Ok(()),
+            result => result?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Whole meshes on this machine, with stand-ins for their programs. Needs root; without it the tests
+//! say that they were skipped.
+
+#[path = "mesh/world.rs"]
+mod world;
+
+use std::fs;
+
+use serde_json::Value;
+use world::World;
+
+#[test]
+fn workloads_reach_each_other_through_their_sidecars_and_as_nobody_special() {
+    let Some(world) = World::make("talk") else {
+        return;
+    };
+    let state = world.up(&["hello", "curl"]).unwrap();
+    let [hello, curl] = ["hello", "curl"].map(|id| state.workload(&id.parse().unwrap()).unwrap());
+    assert_ne!(hello.user, curl.user);
+    for addr in &hello.addresses {
+        let said = world.ask("curl", &format!("{}", std::net::SocketAddr::new(*addr, 80)));
+        let answer: Value = serde_json::from_str(&said).unwrap();
+        // From its own sidecar, which took it from the caller's.
+        assert_eq!(answer["peer"], addr.to_string());
+        let user = format!("{0} {0} {0} {0}", hello.user);
+        assert_eq!(
+            (answer["uid"].as_str(), answer["gid"].as_str()),
+            (Some(&*user), Some(&*user))
+        );
+        assert_eq!(
+            (
+                answer["groups"].as_str(),
+                answer["noNewPrivileges"].as_str()
+            ),
+            (Some(""), Some("1"))
+        );
+        for set in ["effective", "bounding"] {
+            assert_eq!(
+                answer[set].as_str().map(|bits| bits.trim_matches('0')),
+                Some(""),
+                "{answer}"
+            );
+        }
+        let resolver = answer["resolver"].as_str().unwrap();
+        let search = "search default.svc.cluster.local svc.cluster.local cluster.local\n";
+        assert!(
+            resolver.contains(search) && resolver.contains(&world.gateway()),
+            "{resolver}"
+        );
+        assert_eq!(answer["folder"], world.folder().to_str().unwrap());
+        assert_eq!(
+            world::sorted(&answer["variables"]),
+            ["HOME", "LENO_NAMESPACE", "LENO_WORKLOAD", "PATH"]
+        );
+    }
+    let token = world.runtime("workloads/hello/sidecar/token");
+    assert_eq!(fs::read_to_string(token).unwrap(), "for hello\n");
+    world.down();
+    world.assert_gone(&state);
+}
+
+#[test]
+fn a_mesh_comes_up_once() {
+    let Some(world) = World::make("once") else {
+        return;
+    };
+    let state = world.up(&["hello"]).unwrap();
+    let error = world.up(&["hello"]).unwrap_err();
+    assert!(format!("{error:#}").contains("up already"), "{error:#}");
+    assert!(state.supervisor.is_alive());
+    assert!(
+        world
+            .ask("hello", &world.target(&state, "hello"))
+            .contains("uid")
+    );
+    world.down();
+    let error = local::down(world.base(), world.name()).unwrap_err();
+    assert!(error.to_string().contains("there is no mesh"), "{error}");
+}
+
+#[test]
+fn what_dies_is_started_again_but_for_applications() {
+    let Some(world) = World::make("again") else {
+        return;
+    };
+    let state = world.up(&["hello", "curl"]).unwrap();
+    let hello = state.workload(&"hello".parse().unwrap()).unwrap();
+    world.kill(&hello.sidecar);
+    let state = world.eventually(|state| state.workloads[0].sidecar.restarts == 1);
+    assert!(
+        state.workloads[0]
+            .sidecar
+            .ended
+            .as_ref()
+            .unwrap()
+            .contains("signal")
+    );
+    world.kill(&state.control);
+    world.eventually(|state| state.control.restarts == 1 && state.control.process.is_some());
+    world.kill(state.workloads[0].application.as_ref().unwrap());
+    let state = world.eventually(|state| {
+        let application = state.workloads[0].application.as_ref().unwrap();
+        application.process.is_none() && state.workloads[0].sidecar.process.is_some()
+    });
+    assert_eq!(state.workloads[0].application.as_ref().unwrap().restarts, 0);
+    let answer = world.eventually_ask("hello", &world.target(&state, "curl"));
+    assert!(answer.contains("uid"), "{answer}");
+    world.down();
+    world.assert_gone(&state);
+}
+
+#[test]
+fn a_supervisor_that_is_asked_to_end_takes_its_mesh_down() {
+    let Some(world) = World::make("asked") else {
+        return;
+    };
+    let state = world.up(&["hello"]).unwrap();
+    world.terminate_supervisor(&state);
+    world.assert_gone(&state);
+}
+
+#[test]
+fn what_is_left_by_a_killed_supervisor_is_taken_down_too() {
+    let Some(world) = World::make("left") else {
+        return;
+    };
+    let state = world.up(&["hello", "curl"]).unwrap();
+    // Neither in the state nor in the group of anything that is.
+    let mut stray = world.stray("hello");
+    world.kill_supervisor(&state);
+    let error = world.up(&["hello"]).unwrap_err();
+    assert!(format!("{error:#}").contains("leno down"), "{error:#}");
+    assert!(
+        world
+            .ask("curl", &world.target(&state, "hello"))
+            .contains("uid")
+    );
+    fs::write(world.runtime("state.json"), "damaged").unwrap();
+    world.down();
+    world.assert_gone(&state);
+    assert!(!stray.wait().unwrap().success());
+}
+
+#[test]
+fn what_does_not_come_up_says_why_and_leaves_nothing() {
+    let Some(world) = World::make("broken") else {
+        return;
+    };
+    for (spec, expected) in [
+        ("command: [./not-there]", "there is no ./not-there"),
+        (
+            "command: [\"true\"], user: \"1500\"",
+            "could go past the sidecar",
+        ),
+        (
+            "command: [\"true\"], user: nobody-here",
+            "there is no user `nobody-here`",
+        ),
+        ("comand: [\"true\"]", "did you mean `command`"),
+    ] {
+        let error = world
+            .up_with(&format!("{{serviceAccount: a, {spec}}}"))
+            .unwrap_err();
+        assert!(format!("{error:#}").contains(expected), "{error:#}");
+        assert!(
+            !world.runtime("").exists() && !world.is_anything_left(),
+            "{spec}"
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! A mesh of stand-ins with addresses that no other test has. Taken down when dropped.
+
+use std::fs;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use local::folder::Folder;
+use local::name::MeshName;
+use local::process::{Identity, Launcher};
+use local::state::{Life, State};
+use local::{Start, teardown};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Only a test that fails waits this long.
+const PATIENCE: Duration = Duration::from_secs(30);
+const STAND_IN: &str = env!("CARGO_BIN_EXE_leno-stand-in");
+
+pub(super) struct World {
+    name: MeshName,
+    folder: TempDir,
+    /// Every program of the mesh.
+    program: PathBuf,
+    subnet: u32,
+}
+
+impl World {
+    /// None, said aloud, without root; that is a failure where root was promised.
+    pub(super) fn make(name: &str) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
+            assert!(!promised, "this test needs root, which was promised");
+            println!("SKIPPED: a mesh on one machine needs root");
+            return None;
+        }
+        let pid = std::process::id();
+        // Tests of one program share its number, and are told apart by their names.
+        let subnet = pid % 256 * 256 + name.bytes().map(u32::from).sum::<u32>() % 256;
+        let folder = tempfile::tempdir().unwrap();
+        // Applications are started in it.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        // Users of the mesh may not enter the folder of whoever built it.
+        let program = folder.path().join("stand_in");
+        fs::hard_link(STAND_IN, &program)
+            .or_else(|_| fs::copy(STAND_IN, &program).map(drop))
+            .unwrap();
+        Some(Self {
+            program,
+            name: format!("t{pid}-{name}").parse().unwrap(),
+            folder,
+            subnet,
+        })
+    }
+
+    pub(super) fn name(&self) -> &MeshName {
+        &self.name
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn base(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn runtime(&self, path: &str) -> PathBuf {
+        let root = Folder::new(self.base(), &self.name).root().to_path_buf();
+        if path.is_empty() {
+            root
+        } else {
+            root.join(path)
+        }
+    }
+
+    pub(super) fn gateway(&self) -> String {
+        format!(
+            "10.{}.{}.1\n",
+            64 + (self.subnet >> 8) % 64,
+            self.subnet & 255
+        )
+    }
+
+    /// Brings up workloads that tell on port 80 who they are.
+    pub(super) fn up(&self, workloads: &[&str]) -> Result<State> {
+        let program = self.program.display().to_string();
+        let spec = format!("{{serviceAccount: a, command: [{program:?}, serve, \"[::]:80\"]}}");
+        let workload = |name: &&str| {
+            format!(
+                "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+            )
+        };
+        self.start(&workloads.iter().map(workload).collect::<String>())
+    }
+
+    /// Brings up one workload.
+    pub(super) fn up_with(&self, spec: &str) -> Result<State> {
+        self.start(&format!(
+            "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: a}}\nspec: {spec}\n"
+        ))
+    }
+
+    fn start(&self, workloads: &str) -> Result<State> {
+        let (high, low) = (64 + (self.subnet >> 8) % 64, self.subnet & 255);
+        let ranges = format!("[10.{high}.{low}.0/24, \"fd04:{:x}::/112\"]", self.subnet);
+        let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
+        let source = self.folder.path().join("mesh.yaml");
+        fs::write(
+            &source,
+            format!("{config}spec: {{workloadCIDRs: {ranges}}}\n{workloads}"),
+        )?;
+        let program = self.program.clone();
+        local::up(&Start {
+            name: self.name.clone(),
+            base: self.base().to_path_buf(),
+            source,
+            launcher: Launcher {
+                program: program.clone(),
+                args: vec!["workload".into()],
+            },
+            control: program.clone(),
+            proxy: program,
+        })
+    }
+
+    /// What `workload` is answered at `target`.
+    #[track_caller]
+    pub(super) fn ask(&self, workload: &str, target: &str) -> String {
+        self.try_ask(workload, target).unwrap()
+    }
+
+    /// As soon as there is an answer.
+    pub(super) fn eventually_ask(&self, workload: &str, target: &str) -> String {
+        let ask = || {
+            self.try_ask(workload, target)
+                .ok()
+                .filter(|said| !said.is_empty())
+        };
+        until(ask, || format!("no answer from {target}"))
+    }
+
+    /// A process of a workload's that does not belong to its application.
+    pub(super) fn stray(&self, workload: &str) -> Child {
+        let mut child = Command::new(&self.program)
+            .args(["exec".as_ref(), self.base().as_os_str()])
+            .args([self.name.as_str(), workload])
+            .args(["sh", "-c", "echo ready; exec sleep 600"])
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = [0; 6];
+        child.stdout.take().unwrap().read_exact(&mut line).unwrap();
+        child
+    }
+
+    fn try_ask(&self, workload: &str, target: &str) -> Result<String> {
+        let program = self.program.clone();
+        let output = Command::new(&program)
+            .args(["exec".as_ref(), self.base().as_os_str()])
+            .args([self.name.as_str(), workload])
+            .arg(&program)
+            .args(["ask", target])
+            .output()?;
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        anyhow::ensure!(output.status.success(), "{error}");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    pub(super) fn target(&self, state: &State, workload: &str) -> String {
+        let found = state.workload(&workload.parse().unwrap()).unwrap();
+        SocketAddr::new(found.addresses[0], 80).to_string()
+    }
+
+    /// The state, as soon as `holds` of it.
+    pub(super) fn eventually(&self, holds: impl Fn(&State) -> bool) -> State {
+        let path = self.runtime("state.json");
+        let load = || State::load(&path).unwrap();
+        until(
+            || load().filter(|state| holds(state)),
+            || {
+                format!(
+                    "{:#?}\n{}",
+                    load(),
+                    fs::read_to_string(self.runtime("supervisor.log")).unwrap_or_default()
+                )
+            },
+        )
+    }
+
+    pub(super) fn kill(&self, life: &Life) {
+        send(life.process.unwrap(), Signal::KILL);
+    }
+
+    pub(super) fn kill_supervisor(&self, state: &State) {
+        send(state.supervisor, Signal::KILL);
+        self.await_end(state.supervisor);
+    }
+
+    pub(super) fn terminate_supervisor(&self, state: &State) {
+        send(state.supervisor, Signal::TERM);
+        self.await_end(state.supervisor);
+    }
+
+    fn await_end(&self, process: Identity) {
+        until(
+            || (!process.is_alive()).then_some(()),
+            || "it goes on".into(),
+        );
+    }
+
+    pub(super) fn down(&self) {
+        local::down(self.base(), &self.name).unwrap();
+    }
+
+    pub(super) fn is_anything_left(&self) -> bool {
+        teardown::is_anything_left(&Folder::new(self.base(), &self.name), &self.name)
+    }
+
+    /// No process, namespace, link, cgroup or file of it.
+    #[track_caller]
+    pub(super) fn assert_gone(&self, state: &State) {
+        assert!(!self.is_anything_left());
+        let processes = state.processes().concat();
+        assert!(processes.iter().all(|process| !process.is_alive()));
+        assert!(state.workloads.iter().all(|one| !one.netns.exists()));
+        let groups = state.workloads.iter().flat_map(|one| &one.cgroups);
+        for group in groups {
+            assert!(!group.parent().unwrap().exists(), "{}", group.display());
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let log = self.runtime("supervisor.log");
+        if thread::panicking() {
+            eprintln!("{}", fs::read_to_string(log).unwrap_or_default());
+        }
+        if self.is_anything_left() {
+            let _ = local::down(self.base(), &self.name);
+        }
+    }
+}
+
+fn send(process: Identity, signal: Signal) {
+    assert!(process.is_alive());
+    kill_process(Pid::from_raw(process.pid).unwrap(), signal).unwrap();
+}
+
+#[track_caller]
+fn until<T>(find: impl Fn() -> Option<T>, why: impl Fn() -> String) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{}", why());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(super) fn sorted(list: &Value) -> Vec<&str> {
+    let mut words: Vec<_> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    words.sort_unstable();
+    words
+}
