@@ -1,6 +1,6 @@
 //! What must hold of resources for any bytes. Called by the target `xds_decode` and, over the
-//! checked-in seeds, by xds's own tests. Panics where it does not hold. No part of the library: that
-//! is built into tests which know no resources.
+//! checked-in seeds, by xds's own tests. Panics where it does not hold. No part of the library,
+//! which is built into tests that know no resources.
 
 use xds::kind::Kind;
 use xds::resource::{canonical, decode, encode};

@@ -31,9 +31,13 @@ pub fn yaml(data: &[u8]) {
     }
 }
 
-/// Columns are not looked at: the end of a line of the scanner's is not always that of an editor's.
+/// For YAML a line may end with CR alone, and the text ends on a line of its own.
 fn check_place(text: &str, line: usize, column: usize) {
-    assert!(column >= 1 && (1..=text.lines().count() + 2).contains(&line), "{line}:{column}");
+    let ends = text.bytes().filter(|byte| b"\r\n".contains(byte));
+    assert!(
+        column >= 1 && (1..=ends.count() + 2).contains(&line),
+        "{line}:{column}"
+    );
 }
 
 /// Places are in the text, keys are unique, nothing is empty that was asked for, no reader panics.
@@ -55,9 +59,15 @@ fn check_readers(node: &Node) {
     assert!(node.text().is_ok_and(|text| !text.is_empty()) || node.text().is_err());
     assert!(node.list().is_err() && node.entries().is_err());
     assert!(node.port().is_ok_and(|port| port > 0) || node.port().is_err());
-    assert!(node.duration(Zero::Refused).map_or(true, |time| !time.is_zero()));
+    assert!(
+        node.duration(Zero::Refused)
+            .map_or(true, |time| !time.is_zero())
+    );
     let _ = (node.switch(), node.ip(), node.address());
-    assert!(node.choice(&[("a", 1), ("bc", 2)]).map_or_else(|fault| !fault.hint.is_empty(), |_| true));
+    assert!(
+        node.choice(&[("a", 1), ("bc", 2)])
+            .map_or_else(|fault| !fault.hint.is_empty(), |_| true)
+    );
 }
 
 /// What was read means the same when it is written out in full.
@@ -67,8 +77,10 @@ fn check_again(nodes: &[Node]) {
         writeln!(text, "---\n{}", write(node)).expect("strings grow");
     }
     let again = Node::read_all(&text).expect("what we write is YAML");
-    let (before, after): (Vec<_>, Vec<_>) =
-        (nodes.iter().map(write).collect(), again.iter().map(write).collect());
+    let (before, after): (Vec<_>, Vec<_>) = (
+        nodes.iter().map(write).collect(),
+        again.iter().map(write).collect(),
+    );
     assert_eq!(before, after);
 }
 
@@ -82,7 +94,8 @@ fn write(node: &Node) -> String {
         }
         Kind::Map(entries) => {
             let entries = entries.iter();
-            let entries = entries.map(|(key, node)| format!("? {} : {}", word(&key.text), write(node)));
+            let entries =
+                entries.map(|(key, node)| format!("? {} : {}", word(&key.text), write(node)));
             format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
     }

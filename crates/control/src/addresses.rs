@@ -50,7 +50,9 @@ impl Book {
         }
         let before = (self.allocated.clone(), std::mem::take(&mut self.current));
         self.cidrs.clone_from(&index.mesh().service_cidrs);
-        let asked = index.services().map(|(key, service)| (key, service.cluster_ip.clone()));
+        let asked = index
+            .services()
+            .map(|(key, service)| (key, service.cluster_ip.clone()));
         self.asked = asked.collect();
         let without = self.allocate();
         let (allocated, current) = before;
@@ -85,7 +87,10 @@ impl Book {
                 ClusterIp::Allocated => Vec::new(),
             };
             for cidr in &self.cidrs {
-                if addresses.iter().any(|address| address.is_ipv4() == cidr.is_ipv4()) {
+                if addresses
+                    .iter()
+                    .any(|address| address.is_ipv4() == cidr.is_ipv4())
+                {
                     continue;
                 }
                 let held = self.allocated.get(key).into_iter().flatten();
@@ -140,7 +145,9 @@ fn free(cidr: &Cidr, key: &ServiceKey, taken: &BTreeSet<IpAddr>) -> Option<IpAdd
     let tries = count.min(taken.len() as u64 + 1);
     let index = |step| usable.start + (first + step) % count;
     let addresses = (0..tries).filter_map(|step| cidr.nth(index(step)));
-    addresses.into_iter().find(|address| !taken.contains(address))
+    addresses
+        .into_iter()
+        .find(|address| !taken.contains(address))
 }
 
 /// All but the first and the last, which mean the network and everybody in it.

@@ -75,7 +75,10 @@ impl Desk {
     }
 
     fn faults(&self) -> String {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.faults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn catalogue(&self) -> Arc<Catalogue> {
@@ -104,7 +107,11 @@ impl Desk {
 ///
 /// # Errors
 /// What the system says about the socket.
-pub async fn serve(listener: TcpListener, desk: Arc<Desk>, surface: Surface) -> std::io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    desk: Arc<Desk>,
+    surface: Surface,
+) -> std::io::Result<()> {
     let pages = Router::new().route("/metrics", get(metrics));
     let pages = match surface {
         Surface::Metrics => pages,
@@ -126,7 +133,10 @@ async fn ready(State(desk): State<Arc<Desk>>) -> (StatusCode, String) {
         (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned()),
         (true, "") => (StatusCode::OK, "ready\n".to_owned()),
         // What was told before is still right as far as anybody knows.
-        (true, faults) => (StatusCode::OK, format!("ready, but the sources are wrong:\n{faults}\n")),
+        (true, faults) => (
+            StatusCode::OK,
+            format!("ready, but the sources are wrong:\n{faults}\n"),
+        ),
     }
 }
 
@@ -137,7 +147,11 @@ async fn metrics(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
 
 async fn proxies(State(desk): State<Arc<Desk>>) -> Response {
     let generation = desk.catalogue().generation;
-    show(views::proxies(&desk.proxies.all(), generation, SystemTime::now()))
+    show(views::proxies(
+        &desk.proxies.all(),
+        generation,
+        SystemTime::now(),
+    ))
 }
 
 async fn mesh(State(desk): State<Arc<Desk>>) -> Response {

@@ -65,9 +65,8 @@ impl Ads {
     }
 
     async fn run(self, mut call: Call, peer: Peer, closing: watch::Receiver<bool>) -> Status {
-        let id = match peer.id {
-            Some(id) => id,
-            None => return refused(call, unauthenticated()),
+        let Some(id) = peer.id else {
+            return refused(call, unauthenticated());
         };
         let first = match timeout(FIRST_REQUEST_TIMEOUT, call.request()).await {
             Ok(Ok(first)) => first,
@@ -75,20 +74,23 @@ impl Ads {
             Err(_) => return refused(call, Status::new(Code::DeadlineExceeded, "say something")),
         };
         match self.admit(&first, &id, peer.address) {
-            Ok(session) => session.run(call, first, closing).await,
+            Ok(session) => Box::pin(session.run(call, first, closing)).await,
             Err(status) => refused(call, status),
         }
     }
 
-    /// A session for who says to be a workload and is.
+    /// A session for who says to be a workload and is. It outlives this, so it is kept apart.
     fn admit(
         self,
         first: &DeltaDiscoveryRequest,
         id: &SpiffeId,
         address: SocketAddr,
-    ) -> Result<Session, Status> {
+    ) -> Result<Box<Session>, Status> {
         let Some(node) = &first.node else {
-            return Err(Status::new(Code::InvalidArgument, "the first request has no node"));
+            return Err(Status::new(
+                Code::InvalidArgument,
+                "the first request has no node",
+            ));
         };
         let workload = workload_of(node).ok_or_else(|| {
             Status::new(Code::InvalidArgument, "the node's id is not NAME.NAMESPACE")
@@ -105,7 +107,14 @@ impl Ads {
             let message = "the workload's sidecar is connected several times already";
             return Err(Status::new(Code::ResourceExhausted, message));
         };
-        Ok(Session::new(self.catalogue, self.metrics, workload, own, &catalogue, seat))
+        Ok(Session::new(
+            self.catalogue,
+            self.metrics,
+            workload,
+            own,
+            &catalogue,
+            seat,
+        ))
     }
 }
 

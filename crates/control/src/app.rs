@@ -47,7 +47,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         log::warn("memory_is_readable", &[("reason", &error)]);
     }
     raise_descriptors();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let mut plane = Plane::open(options)?;
         let port = Port::open(options, &plane).await?;
@@ -200,10 +202,12 @@ impl Plane {
     /// Takes on other credentials of our own, if there are any.
     fn renew(&self) {
         let renewed = self.authority.own_credentials(SystemTime::now());
-        let renewed = renewed.map_err(anyhow::Error::from).and_then(|credentials| {
-            let is_same = Arc::ptr_eq(&credentials, self.front.borrow().credentials());
-            Ok((!is_same).then(|| Front::new(credentials)).transpose()?)
-        });
+        let renewed = renewed
+            .map_err(anyhow::Error::from)
+            .and_then(|credentials| {
+                let is_same = Arc::ptr_eq(&credentials, self.front.borrow().credentials());
+                Ok((!is_same).then(|| Front::new(credentials)).transpose()?)
+            });
         match renewed {
             Ok(Some(front)) => {
                 self.front.send_replace(Arc::new(front));
@@ -213,19 +217,19 @@ impl Plane {
         }
     }
 
-    /// Takes back the certificates of workloads that have left the mesh.
+    /// Takes back the certificates of workloads that have left the mesh, or changed identity.
     fn revoke(&self) {
         let mesh = self.live.mesh();
         let is_in_mesh = |workload: &WorkloadKey| mesh.workloads.contains_key(workload);
         self.server.ads.proxies.retain(is_in_mesh);
-        for workload in self.authority.enrolled() {
-            if is_in_mesh(&workload) {
-                continue;
-            }
-            match self.authority.remove(&workload, SystemTime::now()) {
-                Ok(_) => log::info("workload_removed", &[("workload", &workload)]),
-                Err(error) => log::error("authority_fails", &[("reason", &error)]),
-            }
+        let identity = |workload: &WorkloadKey| -> Option<SpiffeId> {
+            mesh.workloads.get(workload)?.identity.parse().ok()
+        };
+        match self.authority.reconcile(&identity, SystemTime::now()) {
+            Ok(revoked) => revoked
+                .iter()
+                .for_each(|workload| log::info("workload_removed", &[("workload", workload)])),
+            Err(error) => log::error("authority_fails", &[("reason", &error)]),
         }
     }
 
@@ -239,7 +243,10 @@ impl Plane {
             metrics.pushes.increment();
             metrics.translation.observe(since.elapsed());
             let generation = self.push.catalogue().generation;
-            log::info("published", &[("generation", &generation), ("changes", &applied.changes)]);
+            log::info(
+                "published",
+                &[("generation", &generation), ("changes", &applied.changes)],
+            );
         }
     }
 
@@ -295,7 +302,11 @@ fn desk(authority: &Arc<Authority>, server: &Server) -> Arc<Desk> {
 impl Port {
     /// Binds everything, begins to serve, and says where.
     async fn open(options: &Options, plane: &Plane) -> anyhow::Result<Self> {
-        let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let signals = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+        ];
         let [terminate, interrupt, hang_up] = signals.map(signal);
         let (closing, closed) = watch::channel(false);
         let mut port = Self {
@@ -307,7 +318,8 @@ impl Port {
         for address in &options.listen {
             let listener = bind(*address).await?;
             xds.push(listener.local_addr()?);
-            port.tasks.spawn(plane.server.clone().run(listener, closed.clone()));
+            port.tasks
+                .spawn(plane.server.clone().run(listener, closed.clone()));
         }
         let admin = port.pages(options.admin, plane, Surface::Admin).await?;
         let metrics = port.pages(options.metrics, plane, Surface::Metrics).await?;

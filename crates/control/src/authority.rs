@@ -42,6 +42,9 @@ pub const ROOTS_FILE: &str = "root.pem";
 /// while the authority is locked, so it must not call it.
 pub type Directory = Arc<dyn Fn(&WorkloadKey) -> Option<SpiffeId> + Send + Sync>;
 
+/// A [`Directory`] that is lent for a call.
+pub type Lookup<'a> = &'a dyn Fn(&WorkloadKey) -> Option<SpiffeId>;
+
 /// What an operator may choose.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -182,6 +185,19 @@ impl Authority {
     /// [`Error::Store`]; what was not published then, the next [`Authority::advance`] publishes.
     pub fn remove(&self, workload: &WorkloadKey, now: SystemTime) -> Result<usize, Error> {
         self.change(|inner| inner.remove(workload, now))
+    }
+
+    /// Takes back whatever does not fit the mesh as `directory` has it: of workloads that have left
+    /// it, and of those that have another identity now. Says whose certificates were revoked.
+    ///
+    /// # Errors
+    /// As [`Authority::remove`].
+    pub fn reconcile(
+        &self,
+        directory: Lookup<'_>,
+        now: SystemTime,
+    ) -> Result<Vec<WorkloadKey>, Error> {
+        self.change(|inner| inner.reconcile(directory, now))
     }
 
     /// Begins to replace the root. What follows is up to [`Authority::advance`].

@@ -61,9 +61,13 @@ impl Index {
             None => {}
         }
         for link in link::links(&resource) {
-            self.linked.entry(link).or_default().insert(resource.key.clone());
+            self.linked
+                .entry(link)
+                .or_default()
+                .insert(resource.key.clone());
         }
-        self.resources.insert(resource.key.clone(), Arc::clone(&resource));
+        self.resources
+            .insert(resource.key.clone(), Arc::clone(&resource));
         self.mark(&resource);
     }
 
@@ -100,7 +104,11 @@ impl Index {
     #[must_use]
     pub fn mesh(&self) -> &MeshConfig {
         static DEFAULT: LazyLock<MeshConfig> = LazyLock::new(MeshConfig::default);
-        match self.of_kind(Kind::MeshConfig).next().map(|resource| &resource.object) {
+        match self
+            .of_kind(Kind::MeshConfig)
+            .next()
+            .map(|resource| &resource.object)
+        {
             Some(Object::MeshConfig(config)) => config,
             _ => &DEFAULT,
         }
@@ -108,18 +116,20 @@ impl Index {
 
     /// Every Service.
     pub fn services(&self) -> impl Iterator<Item = (ServiceKey, &Service)> {
-        self.of_kind(Kind::Service).filter_map(|resource| match &resource.object {
-            Object::Service(service) => Some((resource.key.service(), service)),
-            _ => None,
-        })
+        self.of_kind(Kind::Service)
+            .filter_map(|resource| match &resource.object {
+                Object::Service(service) => Some((resource.key.service(), service)),
+                _ => None,
+            })
     }
 
     /// Every Workload.
     pub fn workloads(&self) -> impl Iterator<Item = (WorkloadKey, &Workload)> {
-        self.of_kind(Kind::Workload).filter_map(|resource| match &resource.object {
-            Object::Workload(workload) => Some((resource.key.workload(), workload)),
-            _ => None,
-        })
+        self.of_kind(Kind::Workload)
+            .filter_map(|resource| match &resource.object {
+                Object::Workload(workload) => Some((resource.key.workload(), workload)),
+                _ => None,
+            })
     }
 
     /// The Service named `key`.
@@ -152,7 +162,7 @@ impl Index {
     /// The mode of a Workload, which is the mesh's where it says none.
     #[must_use]
     pub fn mode(&self, workload: &Workload) -> Mode {
-        workload.mode.unwrap_or(self.mesh().mode)
+        workload.mode.unwrap_or_else(|| self.mesh().mode)
     }
 
     /// The Workloads that a Service selects.
@@ -162,18 +172,25 @@ impl Index {
         };
         let link = Link::Labelled(namespace.into(), name.clone(), value.clone());
         let keys = self.linked(&link).map(Key::workload);
-        keys.filter(|key| self.workload(key).is_some_and(|found| selects(service, found)))
-            .collect()
+        keys.filter(|key| {
+            self.workload(key)
+                .is_some_and(|found| selects(service, found))
+        })
+        .collect()
     }
 
     /// The Services that select a Workload.
     pub fn selecting(&self, namespace: &str, workload: &Workload) -> Vec<ServiceKey> {
-        let links = workload.labels.iter().map(|(name, value)| {
-            Link::Selects(namespace.into(), name.clone(), value.clone())
-        });
+        let links = workload
+            .labels
+            .iter()
+            .map(|(name, value)| Link::Selects(namespace.into(), name.clone(), value.clone()));
         let keys = links.flat_map(|link| self.linked(&link).map(Key::service).collect::<Vec<_>>());
-        keys.filter(|key| self.service(key).is_some_and(|found| selects(found, workload)))
-            .collect()
+        keys.filter(|key| {
+            self.service(key)
+                .is_some_and(|found| selects(found, workload))
+        })
+        .collect()
     }
 
     /// The Workload that lives at `address`; the first by name if several say so.
@@ -199,10 +216,11 @@ impl Index {
 
     /// The slices that have an endpoint at `address`.
     pub fn slices_at(&self, address: IpAddr) -> impl Iterator<Item = &EndpointSlice> {
-        self.objects(&Link::EndpointAt(address)).filter_map(|object| match object {
-            Object::EndpointSlice(slice) => Some(slice),
-            _ => None,
-        })
+        self.objects(&Link::EndpointAt(address))
+            .filter_map(|object| match object {
+                Object::EndpointSlice(slice) => Some(slice),
+                _ => None,
+            })
     }
 
     /// The routes that the clients of a Service follow, by name.
@@ -210,10 +228,11 @@ impl Index {
         &'a self,
         service: &ServiceKey,
     ) -> impl Iterator<Item = &'a HttpRoute> + use<'a> {
-        self.objects(&Link::RoutesOf(service.clone())).filter_map(|object| match object {
-            Object::HttpRoute(route) => Some(route),
-            _ => None,
-        })
+        self.objects(&Link::RoutesOf(service.clone()))
+            .filter_map(|object| match object {
+                Object::HttpRoute(route) => Some(route),
+                _ => None,
+            })
     }
 
     /// The policies that say who may call an account's workloads.
@@ -221,10 +240,11 @@ impl Index {
         &'a self,
         account: &AccountKey,
     ) -> impl Iterator<Item = &'a AccessPolicy> + use<'a> {
-        self.objects(&Link::Protects(account.clone())).filter_map(|object| match object {
-            Object::AccessPolicy(policy) => Some(policy),
-            _ => None,
-        })
+        self.objects(&Link::Protects(account.clone()))
+            .filter_map(|object| match object {
+                Object::AccessPolicy(policy) => Some(policy),
+                _ => None,
+            })
     }
 
     /// Who may call the strict workloads of an account.
@@ -247,7 +267,11 @@ impl Index {
 
     fn object(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let resource = self.resources.get(&Key { kind, namespace, name })?;
+        let resource = self.resources.get(&Key {
+            kind,
+            namespace,
+            name,
+        })?;
         Some(&resource.object)
     }
 

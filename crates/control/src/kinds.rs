@@ -104,12 +104,22 @@ const KINDS: &[(Kind, &str, &str, bool)] = &[
     (Kind::Namespace, "Namespace", "v1", false),
     (Kind::ServiceAccount, "ServiceAccount", "v1", true),
     (Kind::Service, "Service", "v1", true),
-    (Kind::EndpointSlice, "EndpointSlice", "discovery.k8s.io/v1", true),
+    (
+        Kind::EndpointSlice,
+        "EndpointSlice",
+        "discovery.k8s.io/v1",
+        true,
+    ),
     (Kind::Workload, "Workload", LENO, true),
     (Kind::WorkloadStatus, "WorkloadStatus", LENO, true),
     (Kind::MeshConfig, "MeshConfig", LENO, false),
     (Kind::AccessPolicy, "AccessPolicy", LENO, true),
-    (Kind::HttpRoute, "HTTPRoute", "gateway.networking.k8s.io/v1", true),
+    (
+        Kind::HttpRoute,
+        "HTTPRoute",
+        "gateway.networking.k8s.io/v1",
+        true,
+    ),
 ];
 
 /// The name of a resource.
@@ -193,9 +203,7 @@ fn object(
         Kind::Namespace => Object::Namespace,
         Kind::ServiceAccount => Object::ServiceAccount,
         Kind::Service => Object::Service(service::read(spec()?)?),
-        Kind::EndpointSlice => {
-            Object::EndpointSlice(endpoint_slice::read(fields, metadata)?)
-        }
+        Kind::EndpointSlice => Object::EndpointSlice(endpoint_slice::read(fields, metadata)?),
         Kind::Workload => Object::Workload(workload::read(spec()?, metadata)?),
         Kind::WorkloadStatus => {
             Object::WorkloadStatus(workload::read_status(fields.required("status")?)?)
@@ -256,7 +264,14 @@ impl Kind {
             Self::Namespace => (&["apiVersion", "kind", "metadata"], ignored::NAMESPACE),
             Self::ServiceAccount => (&["apiVersion", "kind", "metadata"], ignored::ACCOUNT),
             Self::EndpointSlice => (
-                &["apiVersion", "kind", "metadata", "addressType", "endpoints", "ports"],
+                &[
+                    "apiVersion",
+                    "kind",
+                    "metadata",
+                    "addressType",
+                    "endpoints",
+                    "ports",
+                ],
                 &[],
             ),
             Self::WorkloadStatus => (&["apiVersion", "kind", "metadata", "status"], &[]),

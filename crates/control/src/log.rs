@@ -69,7 +69,10 @@ fn line(level: Level, event: &str, fields: Fields<'_>, now: OffsetDateTime) -> S
         Level::Debug => "debug",
     };
     let time = now.format(&Rfc3339).unwrap_or_default();
-    let mut line = format!(r#"{{"time":"{time}","level":"{level}","event":{}"#, Value::from(event));
+    let mut line = format!(
+        r#"{{"time":"{time}","level":"{level}","event":{}"#,
+        Value::from(event)
+    );
     for (name, value) in fields {
         let mut value = value.to_string();
         value.truncate(value.floor_char_boundary(VALUE_BYTES_MAX));
@@ -88,11 +91,19 @@ mod tests {
     fn a_line_is_one_object_whatever_is_said() {
         let now = OffsetDateTime::UNIX_EPOCH;
         let long = "ä".repeat(VALUE_BYTES_MAX);
-        let line = line(Level::Warn, "a\nb", &[("who", &"\"x\"\r\n"), ("long", &long)], now);
+        let line = line(
+            Level::Warn,
+            "a\nb",
+            &[("who", &"\"x\"\r\n"), ("long", &long)],
+            now,
+        );
         assert!(!line.contains('\n'));
         let value: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["time"], "1970-01-01T00:00:00Z");
-        assert_eq!((&value["level"], &value["event"]), (&"warn".into(), &"a\nb".into()));
+        assert_eq!(
+            (&value["level"], &value["event"]),
+            (&"warn".into(), &"a\nb".into())
+        );
         assert_eq!(value["who"], "\"x\"\r\n");
         assert_eq!(value["long"].as_str().unwrap().len(), VALUE_BYTES_MAX);
     }

@@ -49,7 +49,10 @@ impl Labelled {
     /// All labels that were counted so far.
     #[must_use]
     pub fn values(&self) -> BTreeMap<&'static str, u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

@@ -134,7 +134,14 @@ mod tests {
 
     #[test]
     fn sources_and_addresses_may_be_repeated() {
-        let more = ["--source", "more", "--listen", "127.0.0.1:0", "--listen", "[::1]:0"];
+        let more = [
+            "--source",
+            "more",
+            "--listen",
+            "127.0.0.1:0",
+            "--listen",
+            "[::1]:0",
+        ];
         let options = check(&more).unwrap();
         assert_eq!(options.source, ["mesh.yaml", "more"].map(PathBuf::from));
         assert_eq!(options.listen.len(), 2, "the default is gone");
@@ -156,16 +163,26 @@ mod tests {
             ("99999999999999999999h", None),
             ("9999999999999999999h", None),
         ] {
-            assert_eq!(duration(word).ok(), expected.map(Duration::from_secs), "{word}");
+            assert_eq!(
+                duration(word).ok(),
+                expected.map(Duration::from_secs),
+                "{word}"
+            );
         }
     }
 
     #[test]
     fn wrong_words_are_explained() {
         for (arguments, expected) in [
-            (["--admin", "localhost"], "write ip:port, as in 127.0.0.1:15129 or [::1]:0, or off"),
+            (
+                ["--admin", "localhost"],
+                "write ip:port, as in 127.0.0.1:15129 or [::1]:0, or off",
+            ),
             (["--leaf-ttl", "1d"], "write a number with s, m or h"),
-            (["--log-level", "loud"], "possible values: error, warn, info, debug"),
+            (
+                ["--log-level", "loud"],
+                "possible values: error, warn, info, debug",
+            ),
         ] {
             let error = check(&arguments).unwrap_err();
             assert!(error.contains(expected), "{arguments:?}: {error}");

@@ -196,15 +196,23 @@ impl Draft {
             reach: parts.reach.clone(),
             ..own
         };
-        let mut gone = old.map(|old| names(&old.listeners, &old.clusters)).unwrap_or_default();
+        let mut gone = old
+            .map(|old| names(&old.listeners, &old.clusters))
+            .unwrap_or_default();
         // Even if no resource differs, the streams of the workload have to look again.
         self.applied.changes += 1;
         for resource in encode::parts(&parts.listeners, &parts.clusters) {
             gone.remove(&(resource.kind, resource.name.clone()));
-            self.applied.set(&mut own.tables, resource, &Owner::Everybody, generation);
+            self.applied
+                .set(&mut own.tables, resource, &Owner::Everybody, generation);
         }
         for (kind, name) in gone {
-            self.applied.remove(&mut own.tables, (kind, &name), &Owner::Everybody, generation);
+            self.applied.remove(
+                &mut own.tables,
+                (kind, &name),
+                &Owner::Everybody,
+                generation,
+            );
         }
         self.catalogue.workloads.insert(key.clone(), Arc::new(own));
     }
@@ -216,14 +224,19 @@ impl Draft {
             gone.remove(&(resource.kind, resource.name.clone()));
             self.set(resource, owner);
         }
-        let Catalogue { shared, generation, .. } = &mut self.catalogue;
+        let Catalogue {
+            shared, generation, ..
+        } = &mut self.catalogue;
         for (kind, name) in gone {
-            self.applied.remove(shared, (kind, &name), owner, *generation);
+            self.applied
+                .remove(shared, (kind, &name), owner, *generation);
         }
     }
 
     fn set(&mut self, resource: Encoded, owner: &Owner) {
-        let Catalogue { shared, generation, .. } = &mut self.catalogue;
+        let Catalogue {
+            shared, generation, ..
+        } = &mut self.catalogue;
         self.applied.set(shared, resource, owner, *generation);
     }
 }
@@ -243,7 +256,8 @@ impl Applied {
                 self.changes += usize::from(table.set(&name, owner, told, generation));
             }
             Err(error) => {
-                self.faults.push(format!("{} `{name}` cannot be told: {error}", kind.label()));
+                self.faults
+                    .push(format!("{} `{name}` cannot be told: {error}", kind.label()));
             }
         }
     }

@@ -48,10 +48,11 @@ pub struct Mesh {
 /// Who may call a Service: what decides whether a sidecar is told of it at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody: some endpoint of it is permissive or not in the mesh, or there is none yet.
+    /// Everybody: some Workload of it is permissive, or some endpoint not in the mesh; or it has
+    /// neither.
     #[default]
     Open,
-    /// Only these: every endpoint is strict, and no other caller is let in by any of them.
+    /// Only these: every Workload of it is strict, and none of them lets in anybody else.
     Closed(BTreeSet<AccountKey>),
 }
 
@@ -100,12 +101,7 @@ pub struct CommonParts {
 /// `changes` is what changed since `previous` was made; without `previous`, all is made anew. The
 /// outcome is the same either way.
 #[must_use]
-pub fn translate(
-    index: &Index,
-    book: &Book,
-    previous: Option<&Mesh>,
-    changes: &Changes,
-) -> Mesh {
+pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &Changes) -> Mesh {
     let everything = Changes {
         everything: true,
         ..Changes::default()
@@ -119,12 +115,21 @@ pub fn translate(
     let keys = touched(changes, &changes.services, &mesh.services, index.services());
     let mut is_access_changed = false;
     for key in keys {
-        let parts = index.service(&key).map(|found| service::parts(index, book, &key, found));
+        let parts = index
+            .service(&key)
+            .map(|found| service::parts(index, book, &key, found));
         keep(&mut mesh.services, &key, parts);
-        let access = index.service(&key).map(|found| reach::access(index, &key, found));
+        let access = index
+            .service(&key)
+            .map(|found| reach::access(index, &key, found));
         is_access_changed |= replace(&mut mesh.access, key, access);
     }
-    let mut keys = touched(changes, &changes.workloads, &mesh.workloads, index.workloads());
+    let mut keys = touched(
+        changes,
+        &changes.workloads,
+        &mesh.workloads,
+        index.workloads(),
+    );
     if is_access_changed {
         keys.extend(reach::concerned(&mesh));
     }
@@ -151,7 +156,11 @@ fn touched<K: Clone + Ord, V, T>(
 ) -> BTreeSet<K> {
     match changes.everything {
         false => some.clone(),
-        true => before.keys().cloned().chain(now.map(|(key, _)| key)).collect(),
+        true => before
+            .keys()
+            .cloned()
+            .chain(now.map(|(key, _)| key))
+            .collect(),
     }
 }
 

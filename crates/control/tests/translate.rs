@@ -1,5 +1,7 @@
-//! YAML in, model out: each `translate/*.yaml` beside what is made of it, in a text that an operator
-//! can read. `LENO_REFRESH=1` writes the outcomes anew, for a reader to judge.
+//! YAML in, model out: each `translate/*.yaml` beside what is made of it, in a text that an
+//! operator can read. `LENO_REFRESH=1` writes the outcomes anew, for a reader to judge.
+
+#![allow(clippy::unwrap_used, reason = "a test says with a panic what is wrong")]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,11 +13,13 @@ use control::addresses::Book;
 use control::index::{Changes, Index};
 use control::kinds::Resource;
 use control::source::Source;
-use control::translate::{Access, Mesh, Reach, translate};
+use control::translate::{Access, Mesh, Reach, ServiceKey, translate};
 use model::{Cluster, Endpoint, HostMatch, Listener, Route};
 
 fn read(paths: Vec<PathBuf>) -> Vec<Arc<Resource>> {
-    Source::open(paths).read().unwrap_or_else(|faults| panic!("{faults}"))
+    Source::open(paths)
+        .read()
+        .unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 /// What is made of `index`, and the odd things about it.
@@ -30,7 +34,12 @@ fn show(index: &Index, mesh: &Mesh) -> String {
     let mut out = String::new();
     for fault in index.warnings() {
         let place = fault.origin.place.map_or(0, |place| place.line);
-        writeln!(out, "warning, line {place}: {}; {}", fault.message, fault.hint).unwrap();
+        writeln!(
+            out,
+            "warning, line {place}: {}; {}",
+            fault.message, fault.hint
+        )
+        .unwrap();
     }
     writeln!(out, "common").unwrap();
     show_parts(&mut out, &mesh.common.listeners, &mesh.common.clusters);
@@ -63,8 +72,12 @@ fn callers(access: &Access) -> String {
 }
 
 fn show_parts(out: &mut String, listeners: &[Listener], clusters: &[Cluster]) {
-    listeners.iter().for_each(|listener| show_listener(out, listener));
-    clusters.iter().for_each(|cluster| show_cluster(out, cluster));
+    listeners
+        .iter()
+        .for_each(|listener| show_listener(out, listener));
+    clusters
+        .iter()
+        .for_each(|cluster| show_cluster(out, cluster));
 }
 
 /// Every field but those that are the same on all listeners, which are checked.
@@ -89,11 +102,22 @@ fn show_listener(out: &mut String, listener: &Listener) {
     } = listener;
     assert_eq!(*detect_timeout, Listener::DETECT_TIMEOUT);
     assert_eq!(upgrades, &["websocket"]);
-    assert_eq!([*connect, *proxy_protocol, *request_id, *forwarded_for], [false; 4]);
+    assert_eq!(
+        [*connect, *proxy_protocol, *request_id, *forwarded_for],
+        [false; 4]
+    );
     assert_eq!(bind, original_destination);
     let bind = if *bind { ", bound" } else { "" };
-    writeln!(out, "  listener {name}, {}, tls {tls:?}, {protocol:?}{bind}", direction.label()).unwrap();
-    let addresses: Vec<_> = listener.addresses().map(|address| address.to_string()).collect();
+    writeln!(
+        out,
+        "  listener {name}, {}, tls {tls:?}, {protocol:?}{bind}",
+        direction.label()
+    )
+    .unwrap();
+    let addresses: Vec<_> = listener
+        .addresses()
+        .map(|address| address.to_string())
+        .collect();
     writeln!(out, "    at {}", addresses.join(" ")).unwrap();
     if !names.is_empty() {
         writeln!(out, "    named {}", names.join(" ")).unwrap();
@@ -118,7 +142,13 @@ fn show_route(out: &mut String, route: &Route) {
     let backends = backends.iter();
     let backends = backends.map(|backend| format!("{} × {}", backend.weight, backend.cluster));
     let backends: Vec<_> = backends.collect();
-    writeln!(out, "    route {} {prefix} → {}", hosts.join(" "), backends.join(", ")).unwrap();
+    writeln!(
+        out,
+        "    route {} {prefix} → {}",
+        hosts.join(" "),
+        backends.join(", ")
+    )
+    .unwrap();
     if let Some(allow) = allow {
         writeln!(out, "      allow {allow:?}").unwrap();
     }
@@ -139,19 +169,38 @@ fn show_cluster(out: &mut String, cluster: &Cluster) {
     } = cluster;
     assert_eq!(*proxy_protocol, None);
     let passthrough = if *passthrough { ", passthrough" } else { "" };
-    writeln!(out, "  cluster {name}, {balance:?}, {protocol:?}, {discovery:?}{passthrough}").unwrap();
-    for Endpoint { address, transport, identities } in endpoints {
+    writeln!(
+        out,
+        "  cluster {name}, {balance:?}, {protocol:?}, {discovery:?}{passthrough}"
+    )
+    .unwrap();
+    for Endpoint {
+        address,
+        transport,
+        identities,
+    } in endpoints
+    {
         let transport = transport.label();
-        writeln!(out, "    {address} {transport} {}", identities.join(" ").trim_end()).unwrap();
+        writeln!(
+            out,
+            "    {address} {transport} {}",
+            identities.join(" ").trim_end()
+        )
+        .unwrap();
     }
 }
 
 #[test]
 fn what_sidecars_are_told() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/translate");
-    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let inputs: BTreeSet<_> = files
-        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "yaml")
+        })
         .collect();
     assert!(inputs.len() >= 6, "{inputs:?}");
     for input in inputs {
@@ -164,7 +213,12 @@ fn what_sidecars_are_told() {
             fs::write(&output, &shown).unwrap();
         }
         let wanted = fs::read_to_string(&output).unwrap_or_default();
-        assert_eq!(shown, wanted, "{}; LENO_REFRESH=1 writes it anew", output.display());
+        assert_eq!(
+            shown,
+            wanted,
+            "{}; LENO_REFRESH=1 writes it anew",
+            output.display()
+        );
     }
 }
 
@@ -202,22 +256,83 @@ fn step_by_step_is_the_same_as_at_once() {
 }
 
 fn check_shared(before: &Mesh, after: &Mesh) {
-    assert_eq!(before.common == after.common, Arc::ptr_eq(&before.common, &after.common));
+    assert_eq!(
+        before.common == after.common,
+        Arc::ptr_eq(&before.common, &after.common)
+    );
     for (key, parts) in &after.services {
         let held = before.services.get(key);
-        assert!(held.is_none_or(|held| (held == parts) == Arc::ptr_eq(held, parts)), "{key}");
+        assert!(
+            held.is_none_or(|held| (held == parts) == Arc::ptr_eq(held, parts)),
+            "{key}"
+        );
     }
     for (key, parts) in &after.workloads {
         let held = before.workloads.get(key);
-        assert!(held.is_none_or(|held| (held == parts) == Arc::ptr_eq(held, parts)), "{key}");
+        assert!(
+            held.is_none_or(|held| (held == parts) == Arc::ptr_eq(held, parts)),
+            "{key}"
+        );
     }
 }
 
 /// The resources of all inputs: several say something else under one name.
 fn every_variant(folder: &Path) -> Vec<Arc<Resource>> {
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
     let files = files.into_iter();
-    let inputs = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    let inputs = files.filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
     inputs.flat_map(|path| read(vec![path])).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_documents_examples_are_taken() {
+    let text = fs::read_to_string(root().join("docs/resources.md")).unwrap();
+    let blocks = text.split("```yaml\n").skip(1);
+    let blocks: Vec<_> = blocks
+        .map(|block| block.split("```").next().unwrap())
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    fs::write(&file, blocks.join("---\n")).unwrap();
+    let kinds: BTreeSet<_> = read(vec![file])
+        .iter()
+        .map(|resource| resource.key.kind)
+        .collect();
+    // All but those that are a name alone.
+    assert_eq!(kinds.len(), 7, "{kinds:?}");
+}
+
+#[test]
+fn the_examples_have_nothing_odd() {
+    let whole = |name: &str| {
+        let mut index = Index::default();
+        index.replace(&read(vec![root().join("examples/hello").join(name)]));
+        assert_eq!(index.warnings(), []);
+        make(&mut index)
+    };
+    let reach = |mesh: &Mesh, name: &str| {
+        let mut workloads = mesh.workloads.iter();
+        workloads
+            .find(|(key, _)| key.name == name)
+            .unwrap()
+            .1
+            .reach
+            .clone()
+    };
+    assert_eq!(reach(&whole("mesh.yaml"), "curl"), Reach::All);
+    let strict = whole("strict.yaml");
+    let hello = BTreeSet::from([ServiceKey::new("default", "hello")]);
+    assert_eq!(reach(&strict, "curl"), Reach::Only(Arc::new(hello)));
+    assert_eq!(reach(&strict, "other"), Reach::Only(Arc::default()));
 }

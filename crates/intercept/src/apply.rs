@@ -22,7 +22,10 @@ pub enum Backend {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The namespace is not there, or may not be entered.
-    #[error("the network namespace {} cannot be entered ({source}); make it first, and be root", path.display())]
+    #[error(
+        "the network namespace {} cannot be entered ({source}); make it first, and be root",
+        path.display()
+    )]
     Namespace {
         /// As given.
         path: PathBuf,

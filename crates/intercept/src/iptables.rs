@@ -325,7 +325,8 @@ COMMIT
         );
         for rule in [
             "-A LENO_GUARD_IN ! -p ipv6-icmp -j DROP\n",
-            "-A LENO_GUARD_OUT ! -o lo ! -p ipv6-icmp -j REJECT --reject-with icmp6-adm-prohibited\n",
+            "-A LENO_GUARD_OUT ! -o lo ! -p ipv6-icmp -j REJECT \
+             --reject-with icmp6-adm-prohibited\n",
         ] {
             assert!(texts.v6.contains(rule), "{}", texts.v6);
         }
@@ -346,8 +347,8 @@ COMMIT
 
     #[test]
     fn removes_what_is_there_and_ours() {
-        let expected =
-            "*nat\n-D OUTPUT -j LENO_OUTBOUND\n-F LENO_OUTBOUND\n-X LENO_OUTBOUND\nCOMMIT\n";
+        let expected = "*nat\n-D OUTPUT -j LENO_OUTBOUND\n\
+             -F LENO_OUTBOUND\n-X LENO_OUTBOUND\nCOMMIT\n";
         assert_eq!(removal(SAVED), expected);
         assert_eq!(removal("*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n"), "");
     }

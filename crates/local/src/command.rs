@@ -9,6 +9,8 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
+use rustix::fs::Mode;
+use rustix::process::umask;
 use serde_json::Value;
 
 use crate::folder::Folder;
@@ -42,16 +44,13 @@ impl Start {
         file: &Path,
         programs: &Programs,
     ) -> anyhow::Result<Self> {
-        need_root(
-            "leno up",
-            "start leno-proxy by hand with ports of your own: docs/local.md",
-        )?;
+        need_root("leno up")?;
         let source = fs::canonicalize(file)
             .with_context(|| format!("read {}: give the mesh's file", file.display()))?;
         mesh::read(&source)?;
         Ok(Self {
             name,
-            base,
+            base: std::path::absolute(base)?,
             source,
             launcher: Launcher {
                 program: std::env::current_exe().context("find our own program")?,
@@ -69,6 +68,7 @@ impl Start {
 /// The first thing that went wrong; nothing of the mesh is left then.
 pub fn up(start: &Start) -> anyhow::Result<State> {
     let folder = Folder::new(&start.base, &start.name);
+    umask(Mode::from_raw_mode(0o022));
     fs::create_dir_all(folder.root())
         .with_context(|| format!("make {}", folder.root().display()))?;
     let mut child = Command::new(&start.launcher.program)
@@ -127,7 +127,7 @@ fn read_event(stdout: ChildStdout) -> anyhow::Result<Option<Value>> {
 /// # Errors
 /// Without root, when there is no such mesh, or something could not be removed.
 pub fn down(base: &Path, name: &MeshName) -> anyhow::Result<()> {
-    need_root("leno down", "nothing")?;
+    need_root("leno down")?;
     let folder = Folder::new(base, name);
     ensure!(
         teardown::is_anything_left(&folder, name),
@@ -194,7 +194,7 @@ fn prepare(
     workload: &WorkloadId,
     command: &[String],
 ) -> anyhow::Result<Job> {
-    need_root("leno exec", "nothing")?;
+    need_root("leno exec")?;
     let folder = Folder::new(base, name);
     let state = State::load(&folder.state())?;
     let state = state.with_context(|| format!("there is no mesh {name}: see `leno ps`"))?;
@@ -248,11 +248,12 @@ impl Running {
     }
 }
 
-fn need_root(command: &str, instead: &str) -> anyhow::Result<()> {
+fn need_root(command: &str) -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
-        "{command} makes network namespaces and users' processes, which takes root: run it with \
-         sudo; without root works: {instead}"
+        "{command} works on network namespaces and on processes of other users, which takes root: \
+         run it with sudo. Without root, `leno-proxy` can be started by hand with ports of its \
+         own, and applications be told to use those (docs/local.md)"
     );
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! What is to run, as the user's file says: the part of a mesh that this machine has to know.
 //! Made by [`read`] from the resources that the control plane reads too.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
-use control::kinds::{Fault, Faults, MeshConfig, Object, Resource};
+use control::kinds::{MeshConfig, Object, Resource};
+use control::source::Source;
 use intercept::Cidr;
 
 use crate::name::WorkloadId;
@@ -40,34 +39,15 @@ pub struct Workload {
 /// # Errors
 /// What is wrong in it, with place and hint.
 pub fn read(path: &Path) -> anyhow::Result<Mesh> {
-    let text = fs::read_to_string(path).with_context(|| {
-        format!(
-            "read {}: give the file that describes the mesh",
-            path.display()
-        )
-    })?;
-    let file: Arc<Path> = path.into();
-    let documents = yaml::Node::read_all(&text);
-    let documents = documents.map_err(|fault| Fault::within(&file, fault))?;
-    let read = |document| Resource::read(document, &file);
-    let (mut resources, mut faults) = (Vec::new(), Vec::new());
-    for resource in documents.iter().map(read) {
-        match resource {
-            Ok(resource) => resources.push(resource),
-            Err(fault) => faults.push(Fault::within(&file, fault)),
-        }
-    }
-    if faults.is_empty() {
-        return of(&resources);
-    }
-    Err(Faults(faults).into())
+    of(&Source::open(vec![path.to_path_buf()]).read()?)
 }
 
-fn of(resources: &[Resource]) -> anyhow::Result<Mesh> {
+fn of(resources: &[Arc<Resource>]) -> anyhow::Result<Mesh> {
     let mut config = MeshConfig::default();
     let mut workloads = Vec::new();
-    for Resource { key, object, .. } in resources {
-        match object {
+    for resource in resources {
+        let key = &resource.key;
+        match &resource.object {
             Object::MeshConfig(found) => config = found.clone(),
             Object::Workload(found) => workloads.push(Workload {
                 id: WorkloadId::new(&key.namespace, &key.name)?,
@@ -96,7 +76,7 @@ mod tests {
     fn read_text(text: &str) -> anyhow::Result<Mesh> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mesh.yaml");
-        fs::write(&path, text).unwrap();
+        std::fs::write(&path, text).unwrap();
         read(&path)
     }
 

@@ -54,7 +54,11 @@ fn read_answer(answer: &str) -> anyhow::Result<Value> {
     } else {
         body.to_owned()
     };
-    if status.split(' ').nth(1) != Some("200") {
+    if !status
+        .split(' ')
+        .nth(1)
+        .is_some_and(|code| code.starts_with('2'))
+    {
         bail!("the control plane refused ({status}): {}", body.trim());
     }
     serde_json::from_str(&body).context("the control plane's answer is no JSON")
@@ -81,7 +85,8 @@ mod tests {
     fn reads_an_answer_in_either_framing() {
         for answer in [
             "HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\n{\"token\":\"t\"}",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"tok\r\n8\r\nen\":\"t\"}\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+             5\r\n{\"tok\r\n8\r\nen\":\"t\"}\r\n0\r\n\r\n",
         ] {
             assert_eq!(read_answer(answer).unwrap()["token"], "t");
         }

@@ -136,8 +136,8 @@ fn check_ranges(ranges: &[Cidr], taken: &Taken) -> anyhow::Result<()> {
         let clash = taken.routes.iter().find(|(route, _)| route.overlaps(range));
         if let Some((route, by)) = clash {
             bail!(
-                "the addresses {range} are in use on this machine ({route} {by}): choose others with \
-                 workloadCIDRs in MeshConfig, or see `leno ps` for a mesh to take down"
+                "the addresses {range} are in use on this machine ({route} {by}): choose others \
+                 with workloadCIDRs in MeshConfig, or see `leno ps` for a mesh to take down"
             );
         }
     }

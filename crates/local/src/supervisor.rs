@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use intercept::Policy;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, flock};
+use rustix::process::umask;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -26,6 +27,9 @@ use crate::{command, mesh, network, operator, ready, teardown, users, written};
 
 /// How often the user's file is looked at.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
+
+/// What stands for our own program in a command.
+const OURS: &str = "${LENO}";
 
 /// What a supervisor has to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,13 +48,15 @@ pub struct Start {
     pub proxy: PathBuf,
 }
 
-/// Brings the mesh up, calls `running`, keeps it until asked to end, and takes it down; also when it
-/// did not come up.
+/// Brings the mesh up, calls `running`, keeps it until asked to end, and takes it down; also when
+/// it did not come up.
 ///
 /// # Errors
 /// When the mesh is up already, does not come up, or leaves something behind.
 pub fn run(start: &Start, running: impl FnOnce(&State)) -> anyhow::Result<()> {
     let signals = Signals::listen()?;
+    // Whoever typed the command may hide new files from others; ours are read by many users.
+    umask(Mode::from_raw_mode(0o022));
     let folder = Folder::new(&start.base, &start.name);
     let _lock = lock(&folder, &start.name)?;
     ensure!(
@@ -92,7 +98,6 @@ pub fn run_detached() -> anyhow::Result<()> {
 fn lock(folder: &Folder, name: &MeshName) -> anyhow::Result<File> {
     let make = || {
         fs::create_dir_all(folder.root())?;
-        fs::set_permissions(folder.root(), fs::Permissions::from_mode(0o755))?;
         File::create(folder.lock())
     };
     let file = make().with_context(|| format!("make {}", folder.root().display()))?;
@@ -122,12 +127,8 @@ impl<'a> Supervisor<'a> {
     /// Decides everything, makes folders and network; nothing runs yet.
     fn make(start: &'a Start, folder: &'a Folder) -> anyhow::Result<Self> {
         // Two meshes that come up at the same time must not decide for the same.
-        let _deciding = File::create(start.base.join(".lock"))
-            .and_then(|file| {
-                flock(&file, FlockOperation::LockExclusive)
-                    .map(|()| file)
-                    .map_err(io::Error::from)
-            })
+        let deciding = File::open(&start.base)?;
+        flock(&deciding, FlockOperation::LockExclusive)
             .with_context(|| format!("lock {}", start.base.display()))?;
         let taken = find_taken(&start.base)?;
         let plan = plan::make(start.name.clone(), mesh::read(&start.source)?, &taken)?;
@@ -266,18 +267,20 @@ impl<'a> Supervisor<'a> {
 
     fn start_control(&mut self, signals: &Signals) -> anyhow::Result<()> {
         let folder = self.folder;
-        let address = written::control_address(&self.plan).context("a mesh has a gateway")?;
         let path = |path: PathBuf| path.display().to_string();
-        let args = [
+        let mut args = [
             ["--source".into(), path(folder.source())],
             ["--source".into(), path(folder.status())],
             ["--state".into(), path(folder.control())],
-            ["--listen".into(), address.to_string()],
             ["--admin".into(), "127.0.0.1:0".into()],
-        ];
+        ]
+        .concat();
+        for address in written::control_addresses(&self.plan) {
+            args.extend(["--listen".into(), address.to_string()]);
+        }
         let job = Job {
             program: self.start.control.clone(),
-            args: args.concat(),
+            args,
             directory: "/".into(),
             environment: vec![("PATH".into(), PATH.into())],
             user: self.plan.control_user,
@@ -348,13 +351,15 @@ impl<'a> Supervisor<'a> {
 
     fn start_application(&mut self, index: usize) -> anyhow::Result<()> {
         let running = &self.state.workloads[index];
-        let Some((program, args)) = self.plan.workloads[index].workload.command.split_first()
-        else {
+        let ours = self.start.launcher.program.display().to_string();
+        let command = &self.plan.workloads[index].workload.command;
+        let mut words = command.iter().map(|word| word.replace(OURS, &ours));
+        let Some(program) = words.next() else {
             return Ok(());
         };
         let job = Job {
             program: program.into(),
-            args: args.to_vec(),
+            args: words.collect(),
             ..running.job(self.folder)
         };
         let outputs = self.outputs(index, "application");

@@ -35,9 +35,11 @@ pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Where the control plane of `plan` listens.
-pub(crate) fn control_address(plan: &Plan) -> Option<SocketAddr> {
-    let gateway = plan.gateways.first()?;
-    Some(SocketAddr::new(*gateway, CONTROL_PORT))
+pub(crate) fn control_addresses(plan: &Plan) -> Vec<SocketAddr> {
+    let gateways = plan.gateways.iter();
+    gateways
+        .map(|addr| SocketAddr::new(*addr, CONTROL_PORT))
+        .collect()
 }
 
 /// Where a workload lives, as a resource.
@@ -68,7 +70,7 @@ pub(crate) fn bootstrap(plan: &Plan, placed: &Placed, folder: &WorkloadFolder) -
             "serviceAccount": service_account,
         },
         "control": {
-            "addresses": control_address(plan).as_slice(),
+            "addresses": control_addresses(plan),
             "identity": format!("spiffe://{domain}/ns/leno-system/sa/leno-control"),
             "trustBundle": folder.trust_bundle(),
             "trustDomain": domain,

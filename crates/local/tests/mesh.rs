@@ -1,5 +1,5 @@
-//! Whole meshes on this machine, with stand-ins for their programs. Needs root; without it the tests
-//! say that they were skipped.
+//! Whole meshes on this machine, with stand-ins for their programs. Needs root; without it the
+//! tests say that they were skipped.
 
 #[path = "mesh/world.rs"]
 mod world;

@@ -109,8 +109,8 @@ impl ControlPlane {
 pub enum TokenSource {
     /// Standard input: a descriptor that is inherited, so that no file and no environment has it.
     StandardInput,
-    /// A file.
-    File(PathBuf),
+    /// A file of this path.
+    At(PathBuf),
 }
 
 /// The authorities whose certificates are accepted, and the certificates that are not any more.

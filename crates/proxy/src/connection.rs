@@ -51,7 +51,7 @@ pub(crate) struct Client {
     pub(crate) place: usize,
     /// The counters of the last request, and what they belong to.
     pub(crate) slot: RefCell<Option<CachedSlot>>,
-    direction: Direction,
+    pub(crate) direction: Direction,
     _open: Open,
 }
 

@@ -103,14 +103,15 @@ impl Agent {
             let began = Instant::now();
             let ended = self.session(&news, &show).await;
             self.machine.disconnected();
-            self.status.disconnected(ended.as_ref().err());
+            let why = ended.as_ref().err().map(describe);
+            self.status.disconnected(why.as_deref());
             show(&self.status);
             if ended.is_ok() || began.elapsed() > SETTLED {
                 backoff = BACKOFF_MIN;
             }
-            if let Err(error) = ended {
+            if let Some(why) = why {
                 let plane = &self.plane.addresses;
-                log::warn(format_args!("the control plane at {plane:?}: {error:#}"));
+                log::warn(format_args!("the control plane at {plane:?}: {why}"));
                 self.rest(jittered(backoff)).await;
                 backoff = (backoff * 2).min(BACKOFF_MAX);
             }
@@ -252,7 +253,7 @@ impl Agent {
             Some(leaf) if !leaf.is_over(SystemTime::now()) => leaf.put_off(SystemTime::now()),
             _ => return Err(error),
         }
-        log::warn(format_args!("{error:#}"));
+        log::warn(format_args!("{}", describe(&error)));
         Ok(false)
     }
 
@@ -346,6 +347,18 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+/// An error with its causes, but for those that it has told already.
+fn describe(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| {
+        let cause = cause.to_string();
+        match told.as_str() {
+            "" => cause,
+            told if told.ends_with(&cause) => told.to_owned(),
+            told => format!("{told}: {cause}"),
+        }
+    })
 }
 
 fn jittered(most: Duration) -> Duration {

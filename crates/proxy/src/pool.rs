@@ -279,7 +279,8 @@ pub(crate) fn speaks(state: &EndpointState, protocol: Protocol, head: &RequestHe
         // Another protocol than HTTP can only take over a connection of its own.
         _ if head.protocol.is_some() => Inner::Http1,
         Protocol::Http2 => Inner::H2,
-        Protocol::Auto if head.origin == Origin::Http2 => Inner::H2,
+        // Nothing is said of requests where connections are passed on unread.
+        Protocol::Auto | Protocol::Tcp if head.origin == Origin::Http2 => Inner::H2,
         Protocol::Auto | Protocol::Http1 | Protocol::Tcp => Inner::Http1,
     }
 }

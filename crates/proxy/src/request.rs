@@ -13,13 +13,14 @@ use crate::forward::{self, Failed, Plan};
 use crate::headers;
 use crate::http1;
 use crate::http2;
-use crate::pool::{self, Upstream, Want};
+use crate::pool::{self, EndpointState, Upstream, Want};
 use crate::record::Record;
 use crate::retry;
-use crate::snapshot::Listener;
+use crate::snapshot::{Cluster, Endpoint, Listener};
 use crate::telemetry::metrics::Protocol;
 use crate::trust::Standing;
 use crate::worker::View;
+use model::Direction;
 use std::io::IoSlice;
 use std::rc::Rc;
 use wire::http1::{Body, Framing, Method, Origin, RequestHead};
@@ -154,7 +155,7 @@ async fn proxy(
     read: Result<()>,
 ) -> Result<bool> {
     let client = down.client;
-    let Some(listener) = view.snapshot.listener(client.place, &client.listener) else {
+    let Some(listener) = listener(down, view) else {
         // Its listener was taken away: this connection has no place to go, nor will it have.
         exchange.gone = true;
         return Err(read.err().unwrap_or_else(|| Error::new(Flag::NoRoute)));
@@ -210,6 +211,26 @@ async fn proxy(
         cluster,
     };
     attempts(down, exchange, view, &plan, record).await
+}
+
+/// The listener that serves a request. Connections that requests share are replaced where a new one
+/// would be served by another. What comes in meanwhile is served by that one if its own was taken
+/// away: the control plane tells us and those who send to us of a change in no order.
+fn listener<'v>(down: &Downstream<'_>, view: &'v View) -> Option<&'v Listener> {
+    let (client, snapshot) = (down.client, &view.snapshot);
+    let own = snapshot.listener(client.place, &client.listener);
+    if own.is_some_and(|own| !own.original_destination) {
+        return own;
+    }
+    let Some(destination) = client.destination else {
+        return own;
+    };
+    let anew = snapshot.redirected(destination, client.direction);
+    let is_same = own.map(|own| &own.name) == anew.map(|anew| &anew.name);
+    if let (false, Link::Http2(link)) = (is_same, &down.link) {
+        link.stream.retire();
+    }
+    own.or(anew.filter(|_| client.direction == Direction::Inbound))
 }
 
 /// Host and path by which a request is routed; CONNECT has no path.
@@ -349,10 +370,12 @@ async fn attempts(
     let cluster = &view.clusters[plan.cluster];
     let settings = &plan.snapshot.clusters[plan.cluster];
     let choice = (settings.balance, down.client.destination);
+    let there = passed_through(settings, down.client);
+    let endpoints = there.as_ref().map_or(&*cluster.endpoints, |there| there);
     let pin = headers::binds_connection(exchange, down.bytes());
     if let Some(pinned) = down.pinned().and_then(Option::take) {
         record.sent_to(pinned.address());
-        if let Some(up) = pinned.resume(&cluster.endpoints, worker.reactor.now_ms()) {
+        if let Some(up) = pinned.resume(endpoints, worker.reactor.now_ms()) {
             return Box::pin(attempt_pinned(down, up, exchange, plan, record)).await;
         }
     }
@@ -362,9 +385,9 @@ async fn attempts(
     loop {
         let random = || worker.random();
         let turn = cluster.next_turn();
-        let place = balance::pick(&cluster.endpoints, choice, tried, turn, random)
+        let place = balance::pick(endpoints, choice, tried, turn, random)
             .ok_or_else(|| Error::new(Flag::NoEndpoint))?;
-        let state = Rc::clone(&cluster.endpoints[place]);
+        let state = Rc::clone(&endpoints[place]);
         let speaks = match pin {
             true => pool::Inner::Http1,
             false => pool::speaks(&state, settings.protocol, &exchange.request),
@@ -400,7 +423,7 @@ async fn attempts(
         };
         match retry::may(&failed, reused, &exchange.request, tried.count() + fresh) {
             // With nobody left to ask, what went wrong with the last is the answer.
-            retry::Again::Elsewhere if (tried.count() as usize) + 1 < cluster.endpoints.len() => {
+            retry::Again::Elsewhere if (tried.count() as usize) + 1 < endpoints.len() => {
                 tried.add(place);
             }
             retry::Again::OnFreshConnection => {
@@ -412,6 +435,13 @@ async fn attempts(
         exchange.response_extra.clear();
         record.retry();
     }
+}
+
+/// Where requests to a cluster go that leads on to where their connection was made to: they come
+/// one by one from a peer that shares its connection, and are no more read than others are.
+fn passed_through(settings: &Cluster, client: &Client) -> Option<[Rc<EndpointState>; 1]> {
+    let destination = client.destination.filter(|_| settings.passthrough)?;
+    Some([EndpointState::new(&Endpoint::at(destination))])
 }
 
 /// The one attempt over the connection that the downstream has for itself.

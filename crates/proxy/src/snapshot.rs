@@ -193,6 +193,20 @@ impl Snapshot {
         Some((place, &self.listeners[place]))
     }
 
+    /// The listener that would serve a new connection that was redirected from `destination`: the
+    /// one without a socket that has the address, else the one with the socket.
+    pub(crate) fn redirected(
+        &self,
+        destination: SocketAddr,
+        direction: Direction,
+    ) -> Option<&Listener> {
+        if let Some((_, listener)) = self.captured(destination, direction) {
+            return Some(listener);
+        }
+        let has_socket = |one: &&Listener| one.original_destination && one.direction == direction;
+        self.listeners.iter().find(has_socket)
+    }
+
     /// What `/clusters` shows: the configuration, and how many workers cannot reach an endpoint.
     #[must_use]
     pub fn describe_clusters(&self) -> serde_json::Value {

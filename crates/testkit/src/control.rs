@@ -78,6 +78,8 @@ pub struct Seen {
     pub streams: usize,
     /// What was asked and answered on them.
     pub requests: Vec<DeltaDiscoveryRequest>,
+    /// Those of them that were the first of their kind on their stream.
+    pub openings: Vec<DeltaDiscoveryRequest>,
     /// Each resource that was sent: kind and name. Removals are not in it.
     pub sent: Vec<(Kind, String)>,
 }
@@ -277,6 +279,11 @@ impl ControlPlane {
         self.tell_bundle();
     }
 
+    /// Everybody who was revoked is trusted again, once the next bundle is told.
+    pub fn pardon(&self) {
+        self.shared.state().mint.pardon();
+    }
+
     /// The authorities that sidecars are told to trust, newest first, PEM.
     #[must_use]
     pub fn authorities(&self) -> String {
@@ -301,6 +308,26 @@ impl ControlPlane {
     /// Says nothing of these kinds from now on.
     pub fn mute(&self, kinds: &[Kind]) {
         self.change(|state| state.muted = kinds.to_vec());
+    }
+
+    /// Says nothing of one resource from now on, not even that there is none.
+    pub fn withhold(&self, kind: Kind, name: &str) {
+        self.change(|state| state.book.withhold(kind, name));
+    }
+
+    /// Says everything again.
+    pub fn release(&self) {
+        self.change(|state| {
+            state.muted.clear();
+            state.book.release();
+        });
+    }
+
+    /// Says all that `change` changes at once.
+    pub fn together(&self, change: impl FnOnce()) {
+        self.mute(&Kind::ALL);
+        change();
+        self.mute(&[]);
     }
 
     /// Treats whoever connects in another way, beginning with those who are there.
@@ -386,23 +413,21 @@ impl Seen {
     /// The first request of each stream for a kind.
     #[must_use]
     pub fn openings(&self, kind: Kind) -> Vec<&DeltaDiscoveryRequest> {
-        let of_kind = self.of_kind(kind);
-        of_kind.filter(|request| opens(request)).collect()
+        of_kind(&self.openings, kind).collect()
     }
 
     /// Names of a kind that were asked for, in order, each as often as it was.
     #[must_use]
     pub fn subscribed(&self, kind: Kind) -> Vec<&str> {
-        let names = self
-            .of_kind(kind)
-            .flat_map(|request| &request.resource_names_subscribe);
+        let names =
+            of_kind(&self.requests, kind).flat_map(|request| &request.resource_names_subscribe);
         names.map(String::as_str).collect()
     }
 
     /// Responses of a kind that are in use.
     #[must_use]
     pub fn accepted(&self, kind: Kind) -> usize {
-        self.of_kind(kind)
+        of_kind(&self.requests, kind)
             .filter(|request| is_answer(request) && request.error_detail.is_none())
             .count()
     }
@@ -410,9 +435,8 @@ impl Seen {
     /// Why responses of a kind were refused.
     #[must_use]
     pub fn refusals(&self, kind: Kind) -> Vec<&str> {
-        let details = self
-            .of_kind(kind)
-            .filter_map(|request| request.error_detail.as_ref());
+        let details =
+            of_kind(&self.requests, kind).filter_map(|request| request.error_detail.as_ref());
         details.map(|detail| detail.message.as_str()).collect()
     }
 
@@ -422,20 +446,18 @@ impl Seen {
         let same = |(other, sent): &&(Kind, String)| *other == kind && sent == name;
         self.sent.iter().filter(same).count()
     }
+}
 
-    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &DeltaDiscoveryRequest> {
-        self.requests
-            .iter()
-            .filter(move |request| request.type_url == kind.type_url())
-    }
+fn of_kind(
+    requests: &[DeltaDiscoveryRequest],
+    kind: Kind,
+) -> impl Iterator<Item = &DeltaDiscoveryRequest> {
+    let requests = requests.iter();
+    requests.filter(move |request| request.type_url == kind.type_url())
 }
 
 fn is_answer(request: &DeltaDiscoveryRequest) -> bool {
     !request.response_nonce.is_empty()
-}
-
-fn opens(request: &DeltaDiscoveryRequest) -> bool {
-    !request.initial_resource_versions.is_empty() || request.node.is_some()
 }
 
 /// A listener as it travels.

@@ -30,7 +30,7 @@ typed! {
     listener::ProxyProtocol =>
         "envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol",
     listener::TlsInspector => "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector",
-    network::HttpConnectionManager =>
+    network::HttpConnections =>
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     network::Router => "envoy.extensions.filters.http.router.v3.Router",
     network::TcpProxy => "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",

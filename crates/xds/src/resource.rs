@@ -19,8 +19,8 @@ pub const RESOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub enum Resource {
     /// Whom to trust.
     Bundle(TrustBundle),
-    /// A cluster. Endpoints that are discovered do not arrive with it, but decide how it looks: they
-    /// must be there when it is encoded.
+    /// A cluster. Endpoints that are discovered do not arrive with it, but decide how it looks:
+    /// they must be there when it is encoded.
     Cluster(Cluster),
     /// The endpoints of a cluster.
     Endpoints {

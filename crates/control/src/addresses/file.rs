@@ -76,7 +76,8 @@ impl Book {
         for (name, mut addresses) in written.services {
             addresses.retain(|address| taken.insert(*address));
             if let Some((namespace, name)) = name.split_once('/') {
-                book.allocated.insert(ServiceKey::new(namespace, name), addresses);
+                book.allocated
+                    .insert(ServiceKey::new(namespace, name), addresses);
             }
         }
         Ok(book)
@@ -102,7 +103,12 @@ impl Book {
 fn replace(path: &Path, written: &Written) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
     serde_json::to_writer_pretty(&mut file, written)?;
     file.write_all(b"\n")?;
     file.sync_all()?;

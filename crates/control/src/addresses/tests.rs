@@ -35,7 +35,10 @@ fn settle(book: &mut Book, text: &str) -> (Settled, Vec<String>) {
         ..Changes::default()
     };
     let settled = book.settle(&index, &mut changes);
-    (settled, changes.services.into_iter().map(|key| key.name).collect())
+    (
+        settled,
+        changes.services.into_iter().map(|key| key.name).collect(),
+    )
 }
 
 fn of(book: &Book, name: &str) -> Vec<String> {
@@ -65,7 +68,10 @@ fn addresses_stay_whoever_comes_and_goes() {
     let (settled, changed) = settle(&mut book, &service("s7", ""));
     assert_eq!((settled.is_changed, changed.len()), (false, 299));
     settle(&mut book, &all);
-    assert_eq!(before, names.iter().map(|name| of(&book, name)).collect::<Vec<_>>());
+    assert_eq!(
+        before,
+        names.iter().map(|name| of(&book, name)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -87,21 +93,33 @@ fn who_asks_for_an_address_gets_it() {
 fn a_range_that_is_full_says_so_and_forgets_who_is_gone() {
     let mut book = Book::default();
     let range = ranges("[10.78.0.0/30]");
-    let (settled, _) = settle(&mut book, &(range.clone() + &service("a", "") + &service("b", "")));
+    let (settled, _) = settle(
+        &mut book,
+        &(range.clone() + &service("a", "") + &service("b", "")),
+    );
     assert!(settled.without.is_empty());
-    let three = range.clone() + &service("b", "") + &service("c", "") + &service("d", "");
+    let three = range + &service("b", "") + &service("c", "") + &service("d", "");
     let (settled, _) = settle(&mut book, &three);
     let without: Vec<_> = settled.without.iter().map(ToString::to_string).collect();
     assert_eq!(without, ["default/d"]);
-    let distinct: BTreeSet<_> = ["b", "c"].into_iter().flat_map(|name| of(&book, name)).collect();
-    assert_eq!(distinct.into_iter().collect::<Vec<_>>(), ["10.78.0.1", "10.78.0.2"]);
+    let distinct: BTreeSet<_> = ["b", "c"]
+        .into_iter()
+        .flat_map(|name| of(&book, name))
+        .collect();
+    assert_eq!(
+        distinct.into_iter().collect::<Vec<_>>(),
+        ["10.78.0.1", "10.78.0.2"]
+    );
 }
 
 #[test]
 fn other_ranges_mean_other_addresses() {
     let mut book = Book::default();
     settle(&mut book, &service("hello", ""));
-    settle(&mut book, &(ranges("[10.99.0.0/16]") + &service("hello", "")));
+    settle(
+        &mut book,
+        &(ranges("[10.99.0.0/16]") + &service("hello", "")),
+    );
     assert_eq!(of(&book, "hello"), ["10.99.202.155"]);
 }
 

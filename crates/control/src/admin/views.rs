@@ -22,9 +22,10 @@ pub(super) fn proxies(proxies: &[Arc<Proxy>], generation: u64, now: SystemTime) 
 fn one(proxy: &Proxy, now: SystemTime) -> Value {
     let state = proxy.state();
     let connected = now.duration_since(proxy.since).unwrap_or_default();
-    let kinds = state.kinds.iter().map(|(kind, progress)| {
-        (kind.label().to_owned(), progress_of(progress))
-    });
+    let kinds = state
+        .kinds
+        .iter()
+        .map(|(kind, progress)| (kind.label().to_owned(), progress_of(progress)));
     json!({
         "workload": proxy.workload.to_string(),
         "identity": proxy.identity,
@@ -40,7 +41,7 @@ fn one(proxy: &Proxy, now: SystemTime) -> Value {
 
 fn progress_of(progress: &Progress) -> Value {
     let mut value = json!({
-        "wanted": progress.wanted.map_or(json!("*"), |wanted| json!(wanted)),
+        "wanted": progress.wanted.map_or_else(|| json!("*"), Value::from),
         "queued": progress.queued,
         "waiting": progress.is_waiting,
         "refused": progress.refused,
@@ -95,11 +96,19 @@ pub(super) fn workload(catalogue: &Catalogue, key: &WorkloadKey) -> Option<Value
     let services: Vec<_> = services.map(|(_, parts)| parts).collect();
     let common = &mesh.common;
     let listeners = services.iter().flat_map(|parts| &parts.listeners);
-    let listeners: Vec<&Listener> =
-        parts.listeners.iter().chain(&common.listeners).chain(listeners).collect();
+    let listeners: Vec<&Listener> = parts
+        .listeners
+        .iter()
+        .chain(&common.listeners)
+        .chain(listeners)
+        .collect();
     let clusters = services.iter().flat_map(|parts| &parts.clusters);
-    let clusters: Vec<&Cluster> =
-        parts.clusters.iter().chain(&common.clusters).chain(clusters).collect();
+    let clusters: Vec<&Cluster> = parts
+        .clusters
+        .iter()
+        .chain(&common.clusters)
+        .chain(clusters)
+        .collect();
     Some(json!({
         "workload": key.to_string(),
         "identity": parts.identity,

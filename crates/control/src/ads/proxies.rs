@@ -67,7 +67,9 @@ impl Proxies {
     /// A place for a stream that begins at `generation`; `None` if the workload has too many.
     pub(super) fn take_seat(self: &Arc<Self>, proxy: Proxy) -> Option<Seat> {
         let mut seats = lock(&self.seats);
-        let same = seats.values().filter(|other| other.workload == proxy.workload);
+        let same = seats
+            .values()
+            .filter(|other| other.workload == proxy.workload);
         if same.count() >= STREAMS_PER_WORKLOAD_MAX {
             return None;
         }
@@ -92,7 +94,10 @@ impl Proxies {
     #[must_use]
     pub fn passed(&self) -> Option<u64> {
         let seats = lock(&self.seats);
-        seats.values().map(|proxy| proxy.passed.load(Ordering::Relaxed)).min()
+        seats
+            .values()
+            .map(|proxy| proxy.passed.load(Ordering::Relaxed))
+            .min()
     }
 
     /// The trust bundle that the sidecars of all `workloads` use, or a newer one; `u64::MAX` if
@@ -106,7 +111,9 @@ impl Proxies {
             let least = known.entry(proxy.workload.clone()).or_insert(bundle);
             *least = bundle.min(*least);
         }
-        let known = workloads.iter().map(|workload| known.get(workload).copied().unwrap_or(0));
+        let known = workloads
+            .iter()
+            .map(|workload| known.get(workload).copied().unwrap_or(0));
         known.min().unwrap_or(u64::MAX)
     }
 
@@ -145,9 +152,13 @@ impl Proxy {
 impl Seat {
     /// Notes how far the stream has come, while `bundle` is the trust bundle that it is told.
     pub(super) fn note(&self, stream: &Stream, bundle: u64) {
-        self.proxy.passed.store(stream.generation(), Ordering::Relaxed);
+        self.proxy
+            .passed
+            .store(stream.generation(), Ordering::Relaxed);
         let kinds = Kind::ALL.into_iter();
-        let kinds = kinds.filter_map(|kind| Some((kind, stream.progress(kind)?))).collect();
+        let kinds = kinds
+            .filter_map(|kind| Some((kind, stream.progress(kind)?)))
+            .collect();
         let mut state = lock(&self.proxy.state);
         state.generation = stream.generation();
         state.is_settled = stream.is_idle();

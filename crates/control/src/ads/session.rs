@@ -49,8 +49,8 @@ impl Session {
         own: &Own,
         catalogue: &Catalogue,
         seat: Seat,
-    ) -> Self {
-        Self {
+    ) -> Box<Self> {
+        Box::new(Self {
             stream: Stream::new(&own.sight(catalogue, &own.reach)),
             workload,
             identity: own.identity.clone(),
@@ -59,12 +59,12 @@ impl Session {
             metrics,
             seat,
             behind_since: None,
-        }
+        })
     }
 
     /// Until the stream ends, one way or another.
     pub(super) async fn run(
-        mut self,
+        mut self: Box<Self>,
         call: Call,
         first: DeltaDiscoveryRequest,
         closing: watch::Receiver<bool>,
@@ -140,11 +140,13 @@ impl Session {
             Event::Refused(kind, detail) => {
                 self.metrics.kind(*kind).nacks.increment();
                 let (workload, kind) = (&self.workload, &kind.label());
-                let fields: log::Fields<'_> = &[("workload", workload), ("kind", kind), ("reason", detail)];
+                let fields: log::Fields<'_> =
+                    &[("workload", workload), ("kind", kind), ("reason", detail)];
                 log::warn("refused_by_sidecar", fields);
             }
             Event::UnknownType => {
-                let fields: log::Fields<'_> = &[("workload", &self.workload), ("type", &request.type_url)];
+                let fields: log::Fields<'_> =
+                    &[("workload", &self.workload), ("type", &request.type_url)];
                 log::debug("unknown_type", fields);
             }
         }
@@ -184,7 +186,10 @@ impl Session {
         };
         let is_news = catalogue.generation != self.stream.generation();
         let sight = own.sight(&catalogue, &self.reach);
-        let result = self.stream.advance(&sight).and_then(|()| what(&mut self.stream, &sight));
+        let result = self
+            .stream
+            .advance(&sight)
+            .and_then(|()| what(&mut self.stream, &sight));
         if is_news {
             self.reach = own.reach.clone();
             if self.behind_since.is_none() && !self.stream.is_idle() {

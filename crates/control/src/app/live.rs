@@ -41,7 +41,8 @@ impl Live {
             warnings: BTreeSet::new(),
         };
         live.read().context("the mesh cannot be read")?;
-        live.trust_domain.clone_from(&live.index.mesh().trust_domain);
+        live.trust_domain
+            .clone_from(&live.index.mesh().trust_domain);
         Ok(live)
     }
 

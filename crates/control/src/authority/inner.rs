@@ -24,7 +24,7 @@ use super::rotation::{Facts, Phase};
 use super::status::{IssuerStatus, Status};
 use super::store::{Store, read, replace, unix};
 use super::token::{Found, Token, Tokens};
-use super::{BUNDLE, Directory, Proof, ROOTS_FILE, Settings, Signed, control_id};
+use super::{BUNDLE, Directory, Lookup, Proof, ROOTS_FILE, Settings, Signed, control_id};
 
 const STATE_FILE: &str = "authority.json";
 const LEDGER_FILE: &str = "issued.log";
@@ -266,9 +266,30 @@ impl Inner {
         workload: &WorkloadKey,
         now: SystemTime,
     ) -> Result<usize, Error> {
-        let revoked = self.ledger.revoke(workload, now)?;
-        self.tokens.remove(workload);
+        let revoked = self
+            .ledger
+            .revoke(|entry| entry.workload == *workload, now)?;
+        self.tokens.remove(|_, of| of == workload);
         self.publish(now)?;
+        Ok(revoked.len())
+    }
+
+    pub(super) fn reconcile(
+        &mut self,
+        directory: Lookup<'_>,
+        now: SystemTime,
+    ) -> Result<Vec<WorkloadKey>, Error> {
+        let is_void = |id: &str, workload: &WorkloadKey| {
+            directory(workload).is_none_or(|found| found.as_str() != id)
+        };
+        let void = |entry: &Entry| is_void(entry.id.as_str(), &entry.workload);
+        let mut revoked = self.ledger.revoke(void, now)?;
+        let had_tokens = self.tokens.remove(is_void);
+        if had_tokens || !revoked.is_empty() {
+            self.publish(now)?;
+        }
+        revoked.sort();
+        revoked.dedup();
         Ok(revoked)
     }
 

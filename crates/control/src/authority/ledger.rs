@@ -137,29 +137,31 @@ impl Ledger {
         self.entries.insert(serial, entry);
     }
 
-    /// Revokes everything that a workload has; says how much that is.
+    /// Revokes what `is_void` chooses; says whose that was, once per certificate.
     pub(super) fn revoke(
         &mut self,
-        workload: &WorkloadKey,
+        is_void: impl Fn(&Entry) -> bool,
         now: SystemTime,
-    ) -> Result<usize, Error> {
+    ) -> Result<Vec<WorkloadKey>, Error> {
         let at = unix(now);
-        let of_workload = |entry: &Entry| entry.workload == *workload && entry.revoked.is_none();
-        let revoked: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| of_workload(entry))
-            .map(|(serial, _)| Line::Revoked {
-                serial: *serial,
-                at,
-            })
+        let entries = self.entries.iter();
+        let void: Vec<_> = entries
+            .filter(|(_, entry)| entry.revoked.is_none() && is_void(entry))
+            .map(|(serial, _)| *serial)
             .collect();
-        self.append(&revoked)?;
-        let entries = self.entries.values_mut();
-        entries
-            .filter(|entry| of_workload(entry))
-            .for_each(|entry| entry.revoked = Some(at));
-        Ok(revoked.len())
+        let line = |serial: &Serial| Line::Revoked {
+            serial: *serial,
+            at,
+        };
+        self.append(&void.iter().map(line).collect::<Vec<_>>())?;
+        let mut revoked = Vec::new();
+        for serial in void {
+            if let Some(entry) = self.entries.get_mut(&serial) {
+                entry.revoked = Some(at);
+                revoked.push(entry.workload.clone());
+            }
+        }
+        Ok(revoked)
     }
 
     /// Forgets what has expired.

@@ -31,7 +31,9 @@ impl Token {
     fn random() -> Result<Self, Error> {
         let mut bytes = Zeroizing::new([0; TOKEN_BYTES]);
         aws_lc_rs::rand::fill(&mut *bytes).map_err(|_| Error::Random)?;
-        Ok(Self(Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()))))
+        Ok(Self(Zeroizing::new(
+            URL_SAFE_NO_PAD.encode(bytes.as_slice()),
+        )))
     }
 
     /// The token itself.
@@ -135,8 +137,12 @@ impl Tokens {
         }
     }
 
-    pub(super) fn remove(&mut self, workload: &WorkloadKey) {
-        self.0.retain(|pending| !pending.is_of(workload));
+    /// Removes those that `is_void` chooses by id and workload; says whether there were any.
+    pub(super) fn remove(&mut self, is_void: impl Fn(&str, &WorkloadKey) -> bool) -> bool {
+        let before = self.0.len();
+        self.0
+            .retain(|one| !is_void(&one.id, &WorkloadKey::new(&one.namespace, &one.name)));
+        self.0.len() < before
     }
 
     pub(super) fn sweep(&mut self, now: SystemTime) {

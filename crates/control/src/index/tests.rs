@@ -55,7 +55,9 @@ spec:
 fn read(text: &str) -> Vec<Arc<Resource>> {
     let file = Arc::from(Path::new("mesh.yaml"));
     let nodes = Node::read_all(text).unwrap();
-    let resources = nodes.iter().map(|node| Resource::read(node, &file).unwrap());
+    let resources = nodes
+        .iter()
+        .map(|node| Resource::read(node, &file).unwrap());
     resources.map(Arc::new).collect()
 }
 
@@ -121,21 +123,31 @@ fn a_policy_touches_the_workloads_of_its_account() {
     let mut index = index();
     index.delete(&key(Kind::AccessPolicy, "callers"));
     check_changes(&mut index, &["front", "hello"], &["hello"]);
-    assert!(index.callers(&AccountKey::new("default", "hello")).is_empty());
+    assert!(
+        index
+            .callers(&AccountKey::new("default", "hello"))
+            .is_empty()
+    );
 }
 
 #[test]
 fn what_is_deleted_leaves_no_trace() {
     let mut index = index();
     index.replace(&[]);
-    assert!(index.resources.is_empty() && index.linked.is_empty(), "{index:?}");
+    assert!(
+        index.resources.is_empty() && index.linked.is_empty(),
+        "{index:?}"
+    );
 }
 
 #[test]
 fn selectors_need_all_of_their_labels() {
     let index = index();
     let service = index.service(&ServiceKey::new("default", "hello")).unwrap();
-    assert_eq!(index.selected("default", service), [WorkloadKey::new("default", "hello")]);
+    assert_eq!(
+        index.selected("default", service),
+        [WorkloadKey::new("default", "hello")]
+    );
     assert_eq!(index.selected("other", service), []);
     let front = index.service(&ServiceKey::new("default", "front")).unwrap();
     assert_eq!(index.selected("default", front), []);
@@ -164,7 +176,11 @@ fn routes_and_slices_to_nowhere_are_told() {
     index.delete(&key(Kind::AccessPolicy, "callers"));
     let text = MESH.replace("port: 80}]}]", "port: 81}]}]");
     index.apply(read(&text).pop().unwrap());
-    let shown: Vec<_> = index.warnings().into_iter().map(|fault| fault.message).collect();
+    let shown: Vec<_> = index
+        .warnings()
+        .into_iter()
+        .map(|fault| fault.message)
+        .collect();
     assert_eq!(
         shown,
         [

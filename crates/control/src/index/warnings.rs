@@ -29,10 +29,12 @@ impl Index {
 
     /// Accounts that are declared, or that some Workload runs under.
     fn accounts(&self) -> BTreeSet<AccountKey> {
-        let declared = self.of_kind(Kind::ServiceAccount).map(|resource| {
-            AccountKey::new(&*resource.key.namespace, &*resource.key.name)
-        });
-        let used = self.workloads().map(|(_, workload)| workload.account.clone());
+        let declared = self
+            .of_kind(Kind::ServiceAccount)
+            .map(|resource| AccountKey::new(&*resource.key.namespace, &*resource.key.name));
+        let used = self
+            .workloads()
+            .map(|(_, workload)| workload.account.clone());
         declared.chain(used).collect()
     }
 }
@@ -63,7 +65,12 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
                     let count = self.index.linked(&Link::At(*address)).count();
                     if count > 1 {
                         let message = format!("{count} Workloads say that they live at {address}");
-                        self.warn(resource, None, message, "remove the status that is outdated");
+                        self.warn(
+                            resource,
+                            None,
+                            message,
+                            "remove the status that is outdated",
+                        );
                     }
                 }
             }
@@ -97,7 +104,12 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
                     if service.cluster_ip == ClusterIp::Headless && *number != port.port =>
                 {
                     let message = format!("a headless Service is called on {number}, its target");
-                    self.warn(resource, at, message, "make `port` the same as `targetPort`");
+                    self.warn(
+                        resource,
+                        at,
+                        message,
+                        "make `port` the same as `targetPort`",
+                    );
                 }
                 TargetPort::Name(_) | TargetPort::Number(_) => {}
             }
@@ -116,10 +128,21 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
     }
 
     fn check_route(&mut self, resource: &Resource, route: &HttpRoute) {
-        for ParentRef { service, port, place } in &route.parents {
+        for ParentRef {
+            service,
+            port,
+            place,
+        } in &route.parents
+        {
             self.check_port(resource, service, *port, *place);
         }
-        for BackendRef { service, port, place, .. } in route.rules.iter().flat_map(|r| &r.backends) {
+        for BackendRef {
+            service,
+            port,
+            place,
+            ..
+        } in route.rules.iter().flat_map(|r| &r.backends)
+        {
             self.check_port(resource, service, Some(*port), *place);
         }
     }
@@ -140,7 +163,11 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
         if let Some(port) = port
             && service.ports.iter().all(|known| known.port != port)
         {
-            let known: Vec<_> = service.ports.iter().map(|port| port.port.to_string()).collect();
+            let known: Vec<_> = service
+                .ports
+                .iter()
+                .map(|port| port.port.to_string())
+                .collect();
             let message = format!("the Service {key} has no port {port}");
             let hint = format!("it has {}", known.join(", "));
             self.warn(resource, Some(place), message, &hint);
@@ -153,7 +180,12 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
         for (account, place) in [protected].into_iter().chain(callers) {
             if !self.accounts.contains(account) {
                 let message = format!("there is no service account {account}");
-                self.warn(resource, Some(place), message, "add a ServiceAccount of that name");
+                self.warn(
+                    resource,
+                    Some(place),
+                    message,
+                    "add a ServiceAccount of that name",
+                );
             }
         }
         let link = Link::RunsAs(policy.account.clone());

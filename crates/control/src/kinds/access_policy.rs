@@ -3,8 +3,8 @@
 
 use yaml::{Fault, Fields, Node};
 
-use super::{AccountKey, Written};
 use super::metadata::{self, Metadata};
+use super::{AccountKey, Written};
 
 /// Who may call workloads that run under a service account.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,7 +29,10 @@ impl Cidr {
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
         let digits = prefix.bytes().all(|byte| byte.is_ascii_digit());
-        Self::new(address.parse().ok()?, prefix.parse().ok().filter(|_| digits)?)
+        Self::new(
+            address.parse().ok()?,
+            prefix.parse().ok().filter(|_| digits)?,
+        )
     }
 
     pub(super) fn read(node: &Node) -> Result<Self, Fault> {
@@ -120,10 +123,26 @@ mod tests {
 
     #[test]
     fn a_range_has_nothing_beyond_its_bits() {
-        for good in ["10.78.0.0/16", "0.0.0.0/0", "1.2.3.4/32", "fd78::/112", "::/0"] {
-            assert_eq!(Cidr::parse(good).map(|cidr| cidr.to_string()), Some(good.into()));
+        for good in [
+            "10.78.0.0/16",
+            "0.0.0.0/0",
+            "1.2.3.4/32",
+            "fd78::/112",
+            "::/0",
+        ] {
+            assert_eq!(
+                Cidr::parse(good).map(|cidr| cidr.to_string()),
+                Some(good.into())
+            );
         }
-        for bad in ["10.78.0.1/16", "10.0.0.0/33", "fd78::1/112", "10.0.0.0", "10.0.0.0/+8", "a/8"] {
+        for bad in [
+            "10.78.0.1/16",
+            "10.0.0.0/33",
+            "fd78::1/112",
+            "10.0.0.0",
+            "10.0.0.0/+8",
+            "a/8",
+        ] {
             assert_eq!(Cidr::parse(bad), None, "{bad}");
         }
     }

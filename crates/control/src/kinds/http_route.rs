@@ -64,7 +64,9 @@ pub(super) fn read(spec: &Node, metadata: &Metadata) -> Result<HttpRoute, Fault>
     let namespace = metadata.namespace.as_str();
     let hosts = fields.map("hostnames", |node| each(node, host))?;
     Ok(HttpRoute {
-        parents: some(fields.required("parentRefs")?, |node| parent(node, namespace))?,
+        parents: some(fields.required("parentRefs")?, |node| {
+            parent(node, namespace)
+        })?,
         hosts: hosts.unwrap_or_default(),
         rules: some(fields.required("rules")?, |node| rule(node, namespace))?,
     })
@@ -86,7 +88,7 @@ fn some<T>(node: &Node, read: impl Fn(&Node) -> Result<T, Fault>) -> Result<Vec<
 /// A Service in `namespace`: its group, kind, name and namespace.
 fn service(fields: &Fields<'_>, namespace: &str) -> Result<ServiceKey, Fault> {
     if let Some(node) = fields.optional("group")
-        && !matches!(&node.kind, yaml::Kind::Scalar { text, .. } if text.is_empty() || text == "core")
+        && !is_core(node)
     {
         let message = format!("the group {} has no Services", node.describe());
         return Err(node.fault(message, "write `group: \"\"`, or remove it"));
@@ -99,6 +101,11 @@ fn service(fields: &Fields<'_>, namespace: &str) -> Result<ServiceKey, Fault> {
     }
     let name = metadata::label(fields.required("name")?)?;
     Ok(ServiceKey::new(namespace, name))
+}
+
+/// The group that Services are in has no name.
+fn is_core(node: &Node) -> bool {
+    matches!(&node.kind, yaml::Kind::Scalar { text, .. } if text.is_empty() || text == "core")
 }
 
 fn check_service_kind(node: &Node) -> Result<(), Fault> {
@@ -153,7 +160,11 @@ fn backend(node: &Node, namespace: &str) -> Result<BackendRef, Fault> {
 }
 
 fn prefix(node: &Node) -> Result<String, Fault> {
-    let fields = Fields::open(node, "a match (headers and methods are not compared)", &["path"])?;
+    let fields = Fields::open(
+        node,
+        "a match (headers and methods are not compared)",
+        &["path"],
+    )?;
     let path = Fields::open(fields.required("path")?, "a path", &["type", "value"])?;
     if let Some(node) = path.optional("type") {
         match node.text()? {

@@ -25,7 +25,11 @@ pub(super) const STATUS: &[&str] = &["status"];
 pub(super) const NAMESPACE: &[&str] = &["spec", "status"];
 
 /// Secrets of a cluster; identity comes from certificates here.
-pub(super) const ACCOUNT: &[&str] = &["automountServiceAccountToken", "imagePullSecrets", "secrets"];
+pub(super) const ACCOUNT: &[&str] = &[
+    "automountServiceAccountToken",
+    "imagePullSecrets",
+    "secrets",
+];
 
 /// How others reach it from outside of a cluster, and families, which follow from `serviceCIDRs`.
 pub(super) const SERVICE: &[&str] = &[

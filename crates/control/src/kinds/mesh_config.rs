@@ -25,7 +25,13 @@ pub struct MeshConfig {
 /// There is one mesh, and so one name for what holds for it.
 const NAME: &str = "mesh";
 
-const KEYS: &[&str] = &["trustDomain", "mode", "egress", "serviceCIDRs", "workloadCIDRs"];
+const KEYS: &[&str] = &[
+    "trustDomain",
+    "mode",
+    "egress",
+    "serviceCIDRs",
+    "workloadCIDRs",
+];
 
 impl Default for MeshConfig {
     fn default() -> Self {
@@ -71,8 +77,13 @@ pub(super) fn read(fields: &Fields<'_>, metadata: &Metadata) -> Result<MeshConfi
 
 fn check_apart(node: &Node, config: &MeshConfig) -> Result<(), Fault> {
     for service in &config.service_cidrs {
-        if let Some(workload) = config.workload_cidrs.iter().find(|cidr| cidr.overlaps(service)) {
-            let message = format!("{service} of `serviceCIDRs` overlaps {workload} of `workloadCIDRs`");
+        if let Some(workload) = config
+            .workload_cidrs
+            .iter()
+            .find(|cidr| cidr.overlaps(service))
+        {
+            let message =
+                format!("{service} of `serviceCIDRs` overlaps {workload} of `workloadCIDRs`");
             return Err(node.fault(message, "choose ranges that are apart"));
         }
     }

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use model::Protocol;
 use yaml::{Fault, Fields, Node, quote};
 
-use super::{Written, ignored};
 use super::metadata::{self, Labels};
+use super::{Written, ignored};
 
 /// A group of workloads under one name and one stable address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +142,9 @@ fn cluster_ip(fields: &Fields<'_>) -> Result<ClusterIp, Fault> {
     let mut given: Vec<IpAddr> = Vec::new();
     for node in list.list()? {
         match one_cluster_ip(node)? {
-            ClusterIp::Given(address) if given.iter().all(|a| a.is_ipv4() != address[0].is_ipv4()) => {
+            ClusterIp::Given(address)
+                if given.iter().all(|a| a.is_ipv4() != address[0].is_ipv4()) =>
+            {
                 given.extend(address);
             }
             ClusterIp::Given(_) => {
@@ -155,7 +157,10 @@ fn cluster_ip(fields: &Fields<'_>) -> Result<ClusterIp, Fault> {
     match first {
         Some(ClusterIp::Given(first)) if given.first() != first.first() => {
             let hint = "make the first of them the `clusterIP`, or remove one of the two keys";
-            Err(list.fault("`clusterIPs` begins with another address than `clusterIP`", hint))
+            Err(list.fault(
+                "`clusterIPs` begins with another address than `clusterIP`",
+                hint,
+            ))
         }
         Some(ClusterIp::Headless) => Ok(ClusterIp::Headless),
         _ if given.is_empty() => Ok(ClusterIp::Allocated),
@@ -229,7 +234,10 @@ fn target(node: &Node) -> Result<TargetPort, Fault> {
         Ok(name) => Ok(TargetPort::Name(name)),
         Err(_) => {
             let message = format!("{} is neither a port nor its name", quote(word));
-            Err(node.fault(message, "write the number, or the name of the Workloads' port"))
+            Err(node.fault(
+                message,
+                "write the number, or the name of the Workloads' port",
+            ))
         }
     }
 }

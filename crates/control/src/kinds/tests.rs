@@ -9,7 +9,10 @@ use yaml::Node;
 use super::*;
 
 fn read(text: &str) -> Result<Resource, yaml::Fault> {
-    Resource::read(&Node::read(text).unwrap(), &Arc::from(Path::new("mesh.yaml")))
+    Resource::read(
+        &Node::read(text).unwrap(),
+        &Arc::from(Path::new("mesh.yaml")),
+    )
 }
 
 /// The fault of a resource of `kind` with `spec`, without its place.
@@ -23,7 +26,8 @@ fn refused(kind: Kind, spec: &str, wanted: &str) {
 }
 
 fn service(spec: &str) -> Service {
-    let text = format!("{{apiVersion: v1, kind: Service, metadata: {{name: a}}, spec: {{{spec}}}}}");
+    let text =
+        format!("{{apiVersion: v1, kind: Service, metadata: {{name: a}}, spec: {{{spec}}}}}");
     match read(&text).unwrap().object {
         Object::Service(service) => service,
         other => panic!("{other:?}"),
@@ -79,21 +83,31 @@ fn services_are_headless_or_have_an_address() {
     assert_eq!(cluster_ip(""), ClusterIp::Allocated);
     assert_eq!(cluster_ip(", clusterIP: \"\""), ClusterIp::Allocated);
     assert_eq!(cluster_ip(", clusterIP: None"), ClusterIp::Headless);
-    assert_eq!(cluster_ip(", clusterIP: None, clusterIPs: [None]"), ClusterIp::Headless);
+    assert_eq!(
+        cluster_ip(", clusterIP: None, clusterIPs: [None]"),
+        ClusterIp::Headless
+    );
 }
 
 #[test]
 fn services_that_would_not_do_what_they_say() {
     let check = |spec: &str, wanted| {
-        refused(Kind::Service, &format!("spec: {{ports: [{{port: 80}}], {spec}}}"), wanted);
+        refused(
+            Kind::Service,
+            &format!("spec: {{ports: [{{port: 80}}], {spec}}}"),
+            wanted,
+        );
     };
     check(
         "externalName: db.example.org",
         "names of things outside the mesh are not looked up; give the addresses in an \
          EndpointSlice instead",
     );
-    check("type: ExternalName", "`ExternalName` is not a choice; known here: ClusterIP, NodePort, \
-           LoadBalancer");
+    check(
+        "type: ExternalName",
+        "`ExternalName` is not a choice; known here: ClusterIP, NodePort, \
+           LoadBalancer",
+    );
     check(
         "sessionAffinity: ClientIP",
         "`sessionAffinity: ClientIP` is not supported; remove it; requests are spread over all \
@@ -116,8 +130,12 @@ fn services_that_would_not_do_what_they_say() {
 
 #[test]
 fn ports_of_services_are_told_apart() {
-    let check = |ports, wanted| refused(Kind::Service, &format!("spec: {{ports: {ports}}}"), wanted);
-    check("[{port: 80}, {port: 81}]", "a Service's port needs `name`; add `name: …` here");
+    let check =
+        |ports, wanted| refused(Kind::Service, &format!("spec: {{ports: {ports}}}"), wanted);
+    check(
+        "[{port: 80}, {port: 81}]",
+        "a Service's port needs `name`; add `name: …` here",
+    );
     check(
         "[{name: a, port: 80}, {name: b, port: 80}]",
         "the port 80 or its name is taken; line 1 has it already; choose another",
@@ -127,10 +145,19 @@ fn ports_of_services_are_told_apart() {
         "`UDP` is not carried by the mesh, only TCP is; remove this port; its clients may use the \
          workloads' own addresses",
     );
-    check("[{port: 80, appProtocol: htp}]", "`htp` is not a choice; did you mean `http`?");
-    check("[{port: 80, targetPort: 0}]", "`0` is out of range; from 1 to 65535");
-    check("[]", "a Service without ports answers nothing; add one: `- {name: http, port: 80, \
-                 targetPort: 8080}`");
+    check(
+        "[{port: 80, appProtocol: htp}]",
+        "`htp` is not a choice; did you mean `http`?",
+    );
+    check(
+        "[{port: 80, targetPort: 0}]",
+        "`0` is out of range; from 1 to 65535",
+    );
+    check(
+        "[]",
+        "a Service without ports answers nothing; add one: `- {name: http, port: 80, \
+                 targetPort: 8080}`",
+    );
 }
 
 #[test]
@@ -152,7 +179,10 @@ fn kinds_are_known_by_name_and_version() {
         "{apiVersion: v1, kind: Workload}",
         "line 1, column 14: `v1` has no kind Workload; write `apiVersion: leno.dev/v1alpha1`",
     );
-    check("{apiVersion: v1}", "line 1, column 1: a resource needs `kind`; add `kind: …` here");
+    check(
+        "{apiVersion: v1}",
+        "line 1, column 1: a resource needs `kind`; add `kind: …` here",
+    );
     check(
         "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: b}}",
         "line 1, column 66: a Namespace lives in no namespace; remove `namespace`",
@@ -184,7 +214,10 @@ spec:
     assert_eq!(workload.command, ["./server", "--port", "8080", ""]);
     let protocols: Vec<_> = workload.ports.iter().map(|port| port.protocol).collect();
     assert_eq!(protocols, [Protocol::Http2, Protocol::Auto]);
-    assert_eq!((workload.mode, workload.user.as_deref()), (Some(Mode::Strict), Some("1234")));
+    assert_eq!(
+        (workload.mode, workload.user.as_deref()),
+        (Some(Mode::Strict), Some("1234"))
+    );
 }
 
 #[test]
@@ -198,13 +231,20 @@ fn workloads_that_would_go_past_their_sidecars() {
         "ports: [{port: 15001}]",
         "15001 is a port of the sidecar itself; let the workload listen on another",
     );
-    check("command: [\"\"]", "a command without a program; write [PROGRAM, ARGUMENT, …]");
-    check("mode: lax", "`lax` is not a choice; known here: permissive, strict");
+    check(
+        "command: [\"\"]",
+        "a command without a program; write [PROGRAM, ARGUMENT, …]",
+    );
+    check(
+        "mode: lax",
+        "`lax` is not a choice; known here: permissive, strict",
+    );
 }
 
 #[test]
 fn statuses_hold_addresses_that_others_reach() {
-    let check = |status, wanted| refused(Kind::WorkloadStatus, &format!("status: {status}"), wanted);
+    let check =
+        |status, wanted| refused(Kind::WorkloadStatus, &format!("status: {status}"), wanted);
     check(
         "{addresses: [127.0.0.1]}",
         "127.0.0.1 cannot be connected to by others; write the address that others reach it at",
@@ -233,8 +273,12 @@ fn the_mesh_has_one_configuration() {
         "`Mesh` is not a trust domain; lower-case letters, digits and - _ . only, without \
          spiffe://",
     );
-    let text = "{apiVersion: leno.dev/v1alpha1, kind: MeshConfig, metadata: {name: other}, spec: {}}";
-    assert_eq!(read(text).unwrap_err().message, "a MeshConfig named `other`");
+    let text =
+        "{apiVersion: leno.dev/v1alpha1, kind: MeshConfig, metadata: {name: other}, spec: {}}";
+    assert_eq!(
+        read(text).unwrap_err().message,
+        "a MeshConfig named `other`"
+    );
     let Object::MeshConfig(config) = read(&text.replace("other", "mesh")).unwrap().object else {
         panic!("a MeshConfig")
     };
@@ -259,11 +303,20 @@ endpoints:
     };
     let shown: Vec<_> = slice.addresses.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["192.0.2.1", "192.0.2.3"]);
-    assert_eq!((slice.service.to_string().as_str(), &slice.ports[0].name), ("default/db", &None));
+    assert_eq!(
+        (slice.service.to_string().as_str(), &slice.ports[0].name),
+        ("default/db", &None)
+    );
     let fault = read(&text.replace("service-name", "service")).unwrap_err();
-    assert_eq!(fault.message, "an EndpointSlice must say which Service it is of");
+    assert_eq!(
+        fault.message,
+        "an EndpointSlice must say which Service it is of"
+    );
     let fault = read(&text.replace("IPv4", "IPv6")).unwrap_err();
-    assert_eq!(fault.message, "192.0.2.1 is not of this slice's `addressType`");
+    assert_eq!(
+        fault.message,
+        "192.0.2.1 is not of this slice's `addressType`"
+    );
 }
 
 #[test]
@@ -277,8 +330,15 @@ spec: {serviceAccount: hello, callers: [{serviceAccount: a}, {serviceAccount: b,
     let Object::AccessPolicy(policy) = read(text).unwrap().object else {
         panic!("an AccessPolicy")
     };
-    let callers: Vec<_> = policy.callers.iter().map(|(key, _)| key.to_string()).collect();
-    assert_eq!((policy.account.to_string().as_str(), callers), ("shop/hello", vec!["shop/a".into(), "c/b".into()]));
+    let callers: Vec<_> = policy
+        .callers
+        .iter()
+        .map(|(key, _)| key.to_string())
+        .collect();
+    assert_eq!(
+        (policy.account.to_string().as_str(), callers),
+        ("shop/hello", vec!["shop/a".into(), "c/b".into()])
+    );
 }
 
 const ROUTE: &str = "
@@ -301,14 +361,20 @@ fn routes_split_requests() {
     let Object::HttpRoute(route) = read(ROUTE).unwrap().object else {
         panic!("an HTTPRoute")
     };
-    let hosts = [HostMatch::Exact("hello".into()), HostMatch::Suffix(".example.org".into())];
+    let hosts = [
+        HostMatch::Exact("hello".into()),
+        HostMatch::Suffix(".example.org".into()),
+    ];
     assert_eq!(route.hosts, hosts);
     let [rule] = &route.rules[..] else {
         panic!("one rule")
     };
     assert_eq!(rule.prefixes, ["/api", "/v2"]);
     assert_eq!(rule.filters.len(), 2);
-    assert_eq!(rule.filters[1], Filter::RemoveRequestHeader { name: "x-c".into() });
+    assert_eq!(
+        rule.filters[1],
+        Filter::RemoveRequestHeader { name: "x-c".into() }
+    );
     let weights: Vec<_> = rule.backends.iter().map(|backend| backend.weight).collect();
     assert_eq!(weights, [9, 1]);
 }

@@ -62,7 +62,9 @@ const ACCOUNT: &str = "default";
 
 /// The sidecar's own ports, in the workload's own network namespace: outbound, inbound, admin,
 /// metrics, DNS and probes.
-const SIDECAR_PORTS: &[u16] = &[15000, 15001, 15003, 15010, 15053, 15901, 15902, 15903, 15904];
+const SIDECAR_PORTS: &[u16] = &[
+    15000, 15001, 15003, 15010, 15053, 15901, 15902, 15903, 15904,
+];
 
 /// Users that bypass the sidecar, or could.
 const USERS_REFUSED: &[&str] = &["0", "root", "1500"];
@@ -143,12 +145,18 @@ fn port(node: &Node) -> Result<WorkloadPort, Fault> {
 fn command(node: &Node) -> Result<Vec<String>, Fault> {
     let word = |node: &Node| match &node.kind {
         yaml::Kind::Scalar { text, .. } => Ok(text.clone()),
-        _ => Err(node.fault("a command is a list of words", "write [PROGRAM, ARGUMENT, …]")),
+        _ => Err(node.fault(
+            "a command is a list of words",
+            "write [PROGRAM, ARGUMENT, …]",
+        )),
     };
     let words: Vec<String> = node.list()?.iter().map(word).collect::<Result<_, _>>()?;
     match words.first() {
         Some(program) if !program.is_empty() => Ok(words),
-        _ => Err(node.fault("a command without a program", "write [PROGRAM, ARGUMENT, …]")),
+        _ => Err(node.fault(
+            "a command without a program",
+            "write [PROGRAM, ARGUMENT, …]",
+        )),
     }
 }
 

@@ -42,32 +42,68 @@ impl Metrics {
     }
 
     fn connections(&self, page: &mut Page, gauges: &Gauges) {
-        page.family("connections_opened_total", "counter", "Connections accepted.");
+        page.family(
+            "connections_opened_total",
+            "counter",
+            "Connections accepted.",
+        );
         page.value(self.connections.value());
         page.family("connections_active", "gauge", "Connections open.");
         page.value(gauges.connections);
-        page.family("connections_refused_total", "counter", "Connections over a limit.");
+        page.family(
+            "connections_refused_total",
+            "counter",
+            "Connections over a limit.",
+        );
         page.labelled("limit", &self.connections_refused);
-        page.family("tls_handshake_failures_total", "counter", "Handshakes that failed.");
+        page.family(
+            "tls_handshake_failures_total",
+            "counter",
+            "Handshakes that failed.",
+        );
         page.labelled("reason", &self.handshake_failures);
         page.family("signatures_total", "counter", "Requests for certificates.");
         page.labelled("status", &self.signatures);
-        page.family("streams_opened_total", "counter", "Streams of resources opened.");
+        page.family(
+            "streams_opened_total",
+            "counter",
+            "Streams of resources opened.",
+        );
         page.value(self.streams.value());
         page.family("streams_active", "gauge", "Sidecars that are connected.");
         page.value(gauges.streams);
-        page.family("streams_settled", "gauge", "Of those, the ones that use all they were to be told.");
+        page.family(
+            "streams_settled",
+            "gauge",
+            "Of those, the ones that use all they were to be told.",
+        );
         page.value(gauges.settled);
-        page.family("streams_ended_total", "counter", "Streams of resources ended.");
+        page.family(
+            "streams_ended_total",
+            "counter",
+            "Streams of resources ended.",
+        );
         page.labelled("status", &self.streams_ended);
     }
 
     fn resources(&self, page: &mut Page, gauges: &Gauges) {
-        let counts: [(&str, &str, fn(&PerKind) -> u64); 4] = [
-            ("responses_sent_total", "Responses sent.", |kind| kind.responses.value()),
-            ("resources_sent_total", "Resources sent.", |kind| kind.resources.value()),
-            ("responses_acked_total", "Responses accepted by sidecars.", |kind| kind.acks.value()),
-            ("responses_nacked_total", "Responses refused by sidecars.", |kind| kind.nacks.value()),
+        let counts: [(&str, &str, Count); 4] = [
+            ("responses_sent_total", "Responses sent.", |kind| {
+                kind.responses.value()
+            }),
+            ("resources_sent_total", "Resources sent.", |kind| {
+                kind.resources.value()
+            }),
+            (
+                "responses_acked_total",
+                "Responses accepted by sidecars.",
+                |kind| kind.acks.value(),
+            ),
+            (
+                "responses_nacked_total",
+                "Responses refused by sidecars.",
+                |kind| kind.nacks.value(),
+            ),
         ];
         for (name, what, value) in counts {
             page.family(name, "counter", what);
@@ -75,9 +111,17 @@ impl Metrics {
         }
         page.family("resources", "gauge", "Resources there are.");
         page.kinds(|kind| gauges.resources[kind.index()].0);
-        page.family("resources_bytes", "gauge", "Bytes of the resources there are.");
+        page.family(
+            "resources_bytes",
+            "gauge",
+            "Bytes of the resources there are.",
+        );
         page.kinds(|kind| gauges.resources[kind.index()].1);
-        page.family("resources_remembered", "gauge", "Resources gone, but not for every stream.");
+        page.family(
+            "resources_remembered",
+            "gauge",
+            "Resources gone, but not for every stream.",
+        );
         page.value(gauges.tombstones);
     }
 
@@ -90,20 +134,47 @@ impl Metrics {
         page.value(gauges.workloads);
         page.family("pushes_total", "counter", "Changes published.");
         page.value(self.pushes.value());
-        page.family("source_reads_total", "counter", "Times the sources were read.");
+        page.family(
+            "source_reads_total",
+            "counter",
+            "Times the sources were read.",
+        );
         page.value(self.reads.value());
-        page.family("source_read_failures_total", "counter", "Times they could not be used.");
+        page.family(
+            "source_read_failures_total",
+            "counter",
+            "Times they could not be used.",
+        );
         page.value(self.read_failures.value());
-        page.family("source_current", "gauge", "1 while what the sources say is what is told.");
+        page.family(
+            "source_current",
+            "gauge",
+            "1 while what the sources say is what is told.",
+        );
         page.value(u8::from(gauges.is_current));
-        page.family("encode_failures_total", "counter", "Resources that could not be told.");
+        page.family(
+            "encode_failures_total",
+            "counter",
+            "Resources that could not be told.",
+        );
         page.value(self.encode_failures.value());
-        let name = page.family("push_duration_seconds", "histogram", "From a change to its use by a sidecar.");
+        let name = page.family(
+            "push_duration_seconds",
+            "histogram",
+            "From a change to its use by a sidecar.",
+        );
         self.push.render(&name, &mut page.text);
-        let name = page.family("translation_duration_seconds", "histogram", "From a change to its publication.");
+        let name = page.family(
+            "translation_duration_seconds",
+            "histogram",
+            "From a change to its publication.",
+        );
         self.translation.render(&name, &mut page.text);
     }
 }
+
+/// Takes one counter of a kind.
+type Count = fn(&PerKind) -> u64;
 
 #[derive(Default)]
 struct Page {
@@ -142,7 +213,10 @@ impl Page {
 fn process(page: &mut Page) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: Option<u64> = statm.split(' ').nth(1).and_then(|word| word.parse().ok());
-    let _ = writeln!(page.text, "# HELP process_resident_memory_bytes Memory in use.");
+    let _ = writeln!(
+        page.text,
+        "# HELP process_resident_memory_bytes Memory in use."
+    );
     let _ = writeln!(page.text, "# TYPE process_resident_memory_bytes gauge");
     if let Some(pages) = pages {
         let bytes = pages * rustix::param::page_size() as u64;

@@ -47,7 +47,12 @@ impl Histogram {
             let _ = writeln!(out, "{name}_bucket{{le=\"{label}\"}} {count}");
         }
         let micros = self.sum_micros.load(Ordering::Relaxed);
-        let _ = writeln!(out, "{name}_sum {}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        let _ = writeln!(
+            out,
+            "{name}_sum {}.{:06}",
+            micros / 1_000_000,
+            micros % 1_000_000
+        );
         let _ = writeln!(out, "{name}_count {count}");
     }
 }

@@ -104,10 +104,15 @@ impl Own {
     }
 
     /// Everything of a kind that the sidecar is told.
-    pub fn told<'a>(&'a self, catalogue: &'a Catalogue, kind: Kind) -> impl Iterator<Item = &'a Entry> {
+    pub fn told<'a>(
+        &'a self,
+        catalogue: &'a Catalogue,
+        kind: Kind,
+    ) -> impl Iterator<Item = &'a Entry> {
         let sight = self.sight(catalogue, &self.reach);
         let ids: Vec<Id> = sight.all(kind).collect();
-        ids.into_iter().filter_map(move |id| sight.resource(kind, id))
+        ids.into_iter()
+            .filter_map(move |id| sight.resource(kind, id))
     }
 }
 
@@ -134,7 +139,11 @@ impl<'a> Sight<'a> {
 
     fn resource(&self, kind: Kind, id: Id) -> Option<&'a Entry> {
         let (at, is_own) = (id.0 >> 1, id.0 & 1 == 1);
-        let table = if is_own { self.own(kind) } else { self.shared(kind) };
+        let table = if is_own {
+            self.own(kind)
+        } else {
+            self.shared(kind)
+        };
         self.entry_of(table.at(at)?)
     }
 
@@ -146,22 +155,14 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// Whether the stream has to hear of a shared place because it may see it now and could not
-    /// before, or the other way round, or in another form.
-    fn is_seen_anew(&self, place: &Place) -> bool {
-        let was_visible = reaches(self.previous, place.owners());
-        let form = |reach: &Reach| matches!(reach, Reach::Only(_));
-        let has_forms = place.told().is_some_and(|told| told.eager.is_some());
-        was_visible != self.is_visible(place)
-            || has_forms && form(self.previous) != form(&self.own.reach)
-    }
-
-    /// Whether the stream has to hear of a shared place that was touched after `since`.
+    /// Whether the stream, which was at generation `since`, has to hear of a shared place.
     fn is_news(&self, place: &Place, since: u64) -> bool {
         let sees = self.is_visible(place);
-        let saw = reaches(self.previous, place.former());
-        let may_differ = place.has_changed(since) || matches!(self.own.reach, Reach::Only(_));
-        (sees || saw) && may_differ
+        let saw = reaches(self.previous, place.owners_at(since));
+        let form = |reach: &Reach| matches!(reach, Reach::Only(_));
+        let has_forms = place.told().is_some_and(|told| told.eager.is_some());
+        let is_other_form = has_forms && form(self.previous) != form(&self.own.reach);
+        sees != saw || sees && (place.has_changed(since) || is_other_form)
     }
 
     fn change(&self, id: Id, place: &'a Place) -> Change<'a> {
@@ -184,8 +185,15 @@ impl View for Sight<'_> {
 
     fn find(&self, kind: Kind, name: &str) -> Option<Id> {
         let is_there = |place: &Place| place.told().is_some() && self.is_visible(place);
-        let own = self.own(kind).find(name).filter(|(_, place)| is_there(place));
-        let shared = || self.shared(kind).find(name).filter(|(_, place)| is_there(place));
+        let own = self
+            .own(kind)
+            .find(name)
+            .filter(|(_, place)| is_there(place));
+        let shared = || {
+            self.shared(kind)
+                .find(name)
+                .filter(|(_, place)| is_there(place))
+        };
         let own = own.map(|(at, _)| own_id(at));
         own.or_else(|| shared().map(|(at, _)| shared_id(at)))
     }
@@ -196,18 +204,29 @@ impl View for Sight<'_> {
 
     fn all(&self, kind: Kind) -> impl Iterator<Item = Id> + '_ {
         let is_there = |place: &Place| place.told().is_some() && self.is_visible(place);
-        let shared = self.shared(kind).iter().filter(move |(_, place)| is_there(place));
-        let own = self.own(kind).iter().filter(move |(_, place)| is_there(place));
+        let shared = self
+            .shared(kind)
+            .iter()
+            .filter(move |(_, place)| is_there(place));
+        let own = self
+            .own(kind)
+            .iter()
+            .filter(move |(_, place)| is_there(place));
         let shared = shared.map(|(at, _)| shared_id(at));
         shared.chain(own.map(|(at, _)| own_id(at)))
     }
 
     fn changed(&self, kind: Kind, since: u64) -> impl Iterator<Item = Change<'_>> + '_ {
-        let recent = self.shared(kind).recent(since);
-        let recent = recent.filter(move |(_, place)| self.is_news(place, since));
-        let all = self.has_new_reach().then(|| self.shared(kind).iter());
-        let anew = all.into_iter().flatten().filter(|(_, place)| self.is_seen_anew(place));
-        let shared = recent.chain(anew).map(|(at, place)| self.change(shared_id(at), place));
+        // With another reach, places may matter that nothing has touched.
+        let has_new_reach = self.has_new_reach();
+        let all = has_new_reach.then(|| self.shared(kind).iter());
+        let recent = (!has_new_reach).then(|| self.shared(kind).recent(since));
+        let shared = all
+            .into_iter()
+            .flatten()
+            .chain(recent.into_iter().flatten());
+        let shared = shared.filter(move |(_, place)| self.is_news(place, since));
+        let shared = shared.map(|(at, place)| self.change(shared_id(at), place));
         let own = self.own(kind).recent(since);
         shared.chain(own.map(|(at, place)| self.change(own_id(at), place)))
     }

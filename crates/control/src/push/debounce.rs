@@ -30,7 +30,9 @@ impl Debounce {
     pub fn due(&self) -> Option<Instant> {
         let (first, last) = self.waiting?;
         match self.pushed_at {
-            Some(pushed_at) if first < pushed_at + QUIET => Some((last + QUIET).min(first + WAIT_MAX)),
+            Some(pushed_at) if first < pushed_at + QUIET => {
+                Some((last + QUIET).min(first + WAIT_MAX))
+            }
             _ => Some(first),
         }
     }
@@ -53,7 +55,9 @@ mod tests {
         let mut debounce = Debounce::default();
         let mut pushes = Vec::new();
         let mut push = |debounce: &mut Debounce, before: Option<Instant>| {
-            let due = debounce.due().filter(|due| before.is_none_or(|before| *due < before));
+            let due = debounce
+                .due()
+                .filter(|due| before.is_none_or(|before| *due < before));
             if let Some(due) = due {
                 debounce.on_push(due);
                 pushes.push(u64::try_from((due - start).as_millis()).unwrap());

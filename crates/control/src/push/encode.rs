@@ -25,11 +25,19 @@ pub(super) fn parts(listeners: &[Listener], clusters: &[Cluster]) -> Vec<Encoded
 
 /// The trust bundle.
 pub(super) fn bundle(bundle: &TrustBundle) -> Encoded {
-    encoded(Kind::Secret, &bundle.name, &Resource::Bundle(bundle.clone()))
+    encoded(
+        Kind::Secret,
+        &bundle.name,
+        &Resource::Bundle(bundle.clone()),
+    )
 }
 
 fn listener(listener: &Listener) -> Vec<Encoded> {
-    let told = encoded(Kind::Listener, &listener.name, &Resource::Listener(listener.clone()));
+    let told = encoded(
+        Kind::Listener,
+        &listener.name,
+        &Resource::Listener(listener.clone()),
+    );
     if !xds::listener::has_routes(listener) {
         return vec![told];
     }
@@ -41,7 +49,11 @@ fn listener(listener: &Listener) -> Vec<Encoded> {
 }
 
 fn cluster(cluster: &Cluster) -> Vec<Encoded> {
-    let mut told = encoded(Kind::Cluster, &cluster.name, &Resource::Cluster(cluster.clone()));
+    let mut told = encoded(
+        Kind::Cluster,
+        &cluster.name,
+        &Resource::Cluster(cluster.clone()),
+    );
     if cluster.discovery == Discovery::Static {
         return vec![told];
     }

@@ -2,6 +2,7 @@
 //! there remembered until every stream knows that it is gone. Made by `push`, read by `catalogue`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use xds::delta::ids::Id;
@@ -45,31 +46,54 @@ pub(super) struct Place {
     pub(super) name: Arc<str>,
     /// By owner, which say the same but in the moment of a change; the first one counts. Empty:
     /// it is gone.
-    told: Vec<(Owner, Told)>,
-    /// Who were owners when some stream last looked.
-    former: Vec<Owner>,
+    told: Vec<Held>,
+    /// Who were owners, from which generation until before which.
+    former: Vec<(Owner, Range<u64>)>,
     /// The generation of its last change of any kind; 0 for a free place.
     touched: u64,
     /// The generation in which its bytes changed last.
     changed: u64,
 }
 
+/// What one owner says.
+#[derive(Clone, Debug)]
+struct Held {
+    owner: Owner,
+    told: Told,
+    /// The generation in which it said something first.
+    since: u64,
+}
+
 impl Place {
     pub(super) fn told(&self) -> Option<&Told> {
-        self.told.first().map(|(_, told)| told)
+        self.told.first().map(|held| &held.told)
     }
 
     pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
-        self.told.iter().map(|(owner, _)| owner)
+        self.told.iter().map(|held| &held.owner)
     }
 
-    pub(super) fn former(&self) -> impl Iterator<Item = &Owner> {
-        self.former.iter().chain(self.owners())
+    /// Who the owners were in a generation that some stream still is at.
+    pub(super) fn owners_at(&self, generation: u64) -> impl Iterator<Item = &Owner> {
+        let told = self
+            .told
+            .iter()
+            .filter(move |held| held.since <= generation);
+        let former = self
+            .former
+            .iter()
+            .filter(move |(_, when)| when.contains(&generation));
+        told.map(|held| &held.owner)
+            .chain(former.map(|(owner, _)| owner))
     }
 
-    /// Whether more has changed after `since` than who may see it.
+    /// Whether its bytes have changed after `since`.
     pub(super) const fn has_changed(&self, since: u64) -> bool {
         self.changed > since
+    }
+
+    fn position(&self, owner: &Owner) -> Result<usize, usize> {
+        self.told.binary_search_by(|held| held.owner.cmp(owner))
     }
 }
 
@@ -79,10 +103,17 @@ impl Table {
         let at = self.place(name);
         let place = &mut self.places[at as usize];
         let before = place.told().cloned();
-        match place.told.binary_search_by(|(other, _)| other.cmp(owner)) {
-            Ok(found) if place.told[found].1 == told => return false,
-            Ok(found) => place.told[found].1 = told,
-            Err(gap) => place.told.insert(gap, (owner.clone(), told)),
+        match place.position(owner) {
+            Ok(found) if place.told[found].told == told => return false,
+            Ok(found) => place.told[found].told = told,
+            Err(gap) => {
+                let held = Held {
+                    owner: owner.clone(),
+                    told,
+                    since: generation,
+                };
+                place.told.insert(gap, held);
+            }
         }
         if place.told() != before.as_ref() {
             place.changed = generation;
@@ -98,14 +129,12 @@ impl Table {
             return false;
         };
         let place = &mut self.places[at as usize];
-        let Ok(found) = place.told.binary_search_by(|(other, _)| other.cmp(owner)) else {
+        let Ok(found) = place.position(owner) else {
             return false;
         };
-        let (owner, told) = place.told.remove(found);
-        if !place.former.contains(&owner) {
-            place.former.push(owner);
-            self.has_former = true;
-        }
+        let Held { owner, told, since } = place.told.remove(found);
+        place.former.push((owner, since..generation));
+        self.has_former = true;
         if place.told() != Some(&told) {
             place.changed = generation;
         }
@@ -123,12 +152,9 @@ impl Table {
     pub(super) fn purge(&mut self, passed: u64) {
         self.has_former = false;
         for (at, place) in (0..).zip(&mut self.places) {
-            if place.touched == 0 || place.touched > passed {
-                self.has_former |= !place.former.is_empty();
-                continue;
-            }
-            place.former = Vec::new();
-            if place.told.is_empty() {
+            place.former.retain(|(_, when)| when.end > passed);
+            self.has_former |= !place.former.is_empty();
+            if place.told.is_empty() && (1..=passed).contains(&place.touched) {
                 place.touched = 0;
                 self.names.remove(&place.name);
                 self.free.push(at);
@@ -148,7 +174,9 @@ impl Table {
     }
 
     pub(super) fn at(&self, at: u32) -> Option<&Place> {
-        self.places.get(at as usize).filter(|place| place.touched > 0)
+        self.places
+            .get(at as usize)
+            .filter(|place| place.touched > 0)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Place)> {
@@ -158,7 +186,9 @@ impl Table {
 
     /// Places that were touched after `since`, each once.
     pub(super) fn recent(&self, since: u64) -> impl Iterator<Item = (u32, &Place)> {
-        let from = self.recent.partition_point(|(generation, _)| *generation <= since);
+        let from = self
+            .recent
+            .partition_point(|(generation, _)| *generation <= since);
         self.recent[from..].iter().filter_map(|(generation, at)| {
             let place = &self.places[*at as usize];
             (place.touched == *generation).then_some((*at, place))
@@ -174,7 +204,8 @@ impl Table {
         self.recent.push((generation, at));
         if self.recent.len() > 2 * self.places.len() {
             let places = &self.places;
-            self.recent.retain(|(generation, at)| places[*at as usize].touched == *generation);
+            self.recent
+                .retain(|(generation, at)| places[*at as usize].touched == *generation);
         }
     }
 

@@ -68,14 +68,15 @@ impl Connection {
         // Small messages that nobody follows up on must not wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
         let limit = self.server.limits.handshake;
-        let began = match timeout(limit, self.begin(stream)).await {
+        // What a handshake needs is given back when it is over.
+        let began = match timeout(limit, Box::pin(self.begin(stream))).await {
             Ok(began) => began,
             Err(_) => Err(Refusal::Timeout),
         };
         match began {
             Ok((http2, shown)) => {
                 let strange = shown.peer.id.is_none().then_some(strange);
-                self.run(http2, shown).await;
+                Box::pin(self.run(http2, shown)).await;
                 drop(strange);
             }
             Err(refusal) => self.note(&refusal),
@@ -88,7 +89,10 @@ impl Connection {
             Refusal::Failed(reason) => reason,
         };
         self.server.metrics.handshake_failures.increment(reason);
-        log::debug("handshake_failed", &[("peer", &self.address), ("reason", &reason)]);
+        log::debug(
+            "handshake_failed",
+            &[("peer", &self.address), ("reason", &reason)],
+        );
     }
 
     /// TLS, who the peer is, and HTTP/2.
@@ -98,7 +102,10 @@ impl Connection {
     ) -> Result<(grpc::Connection<TlsStream<TcpStream>>, Shown), Refusal> {
         let front = Arc::clone(&self.server.front.borrow_and_update());
         let acceptor = TlsAcceptor::from(Arc::clone(&front.tls));
-        let stream = acceptor.accept(stream).await.map_err(|error| refusal(&error))?;
+        let stream = acceptor
+            .accept(stream)
+            .await
+            .map_err(|error| refusal(&error))?;
         let session = stream.get_ref().1;
         let agreed = tls::check_alpn(session.alpn_protocol(), &[tls::ALPN_PUBLIC_H2]);
         agreed.map_err(|failure| Refusal::Failed(failure.label()))?;
@@ -176,7 +183,10 @@ impl Connection {
         let rechecked = tls::recheck(&shown.chain, front.credentials(), Side::Downstream);
         if let Err(error) = &rechecked {
             let reason = tls::classify(error).label();
-            log::info("connection_cut", &[("peer", &self.address), ("reason", &reason)]);
+            log::info(
+                "connection_cut",
+                &[("peer", &self.address), ("reason", &reason)],
+            );
         }
         rechecked.is_ok()
     }
@@ -206,7 +216,9 @@ impl End {
         self.is_near = true;
         self.ending.send_replace(true);
         self.http2.close();
-        self.expiry.as_mut().reset(tokio::time::Instant::now() + self.drain);
+        self.expiry
+            .as_mut()
+            .reset(tokio::time::Instant::now() + self.drain);
     }
 }
 
@@ -251,7 +263,9 @@ impl Server {
 }
 
 fn refusal(error: &std::io::Error) -> Refusal {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     Refusal::Failed(inner.map_or("closed", |error| tls::classify(error).label()))
 }
 

@@ -24,7 +24,9 @@ impl Pace {
     /// How long until the next one may happen.
     #[must_use]
     pub fn wait(&self, now: Instant) -> Duration {
-        let owed = self.whole_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        let owed = self
+            .whole_at
+            .map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         (owed + self.interval).saturating_sub(self.burst)
     }
 

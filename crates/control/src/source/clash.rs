@@ -23,10 +23,12 @@ pub(super) fn find(resources: &[Arc<Resource>]) -> Vec<Fault> {
 }
 
 fn find_addresses(resources: &[Arc<Resource>], faults: &mut Vec<Fault>) {
-    let mesh = resources.iter().find_map(|resource| match &resource.object {
-        Object::MeshConfig(mesh) => Some(mesh.clone()),
-        _ => None,
-    });
+    let mesh = resources
+        .iter()
+        .find_map(|resource| match &resource.object {
+            Object::MeshConfig(mesh) => Some(mesh.clone()),
+            _ => None,
+        });
     let mesh = mesh.unwrap_or_default();
     let mut taken: BTreeMap<IpAddr, &Resource> = BTreeMap::new();
     for resource in resources {
@@ -49,7 +51,10 @@ fn find_addresses(resources: &[Arc<Resource>], faults: &mut Vec<Fault>) {
 }
 
 fn of_workloads(mesh: &MeshConfig, resource: &Resource, address: IpAddr) -> Option<Fault> {
-    let cidr = mesh.workload_cidrs.iter().find(|cidr| cidr.contains(address))?;
+    let cidr = mesh
+        .workload_cidrs
+        .iter()
+        .find(|cidr| cidr.contains(address))?;
     let message = format!("the address {address} is in {cidr}, which Workloads are given");
     let hint = "choose another, or remove `clusterIP` to be given one";
     Some(Fault::new(resource.origin.clone(), message, hint))

@@ -31,7 +31,10 @@ fn check(files: &[(&str, &str)], wanted: &[&str]) {
     let folder = folder(files);
     let mut source = Source::open(vec![folder.path().to_owned()]);
     let shown: Vec<_> = match source.read() {
-        Ok(resources) => resources.iter().map(|found| found.key.to_string()).collect(),
+        Ok(resources) => resources
+            .iter()
+            .map(|found| found.key.to_string())
+            .collect(),
         Err(Faults(faults)) => faults.iter().map(ToString::to_string).collect(),
     };
     let prefix = format!("{}/", folder.path().display());
@@ -44,7 +47,12 @@ fn a_folder_gives_its_files_in_order() {
     let (a, b, c) = (namespace("a"), namespace("b"), namespace("c"));
     let both = format!("{a}{b}");
     check(
-        &[("2.yml", &both), ("1.yaml", &c), (".3.yaml", "{"), ("4.txt", "{")],
+        &[
+            ("2.yml", &both),
+            ("1.yaml", &c),
+            (".3.yaml", "{"),
+            ("4.txt", "{"),
+        ],
         &["Namespace c", "Namespace a", "Namespace b"],
     );
     check(&[("empty.yaml", "# nothing yet\n")], &[]);
@@ -53,9 +61,16 @@ fn a_folder_gives_its_files_in_order() {
 #[test]
 fn all_that_is_wrong_is_told_at_once() {
     let good = namespace("a");
-    let bad = format!("{}---\nkind: Servce\n---\n{{kind: Service}}\n", namespace("b"));
+    let bad = format!(
+        "{}---\nkind: Servce\n---\n{{kind: Service}}\n",
+        namespace("b")
+    );
     check(
-        &[("good.yaml", &good), ("bad.yaml", &bad), ("worse.yaml", "a: [\n")],
+        &[
+            ("good.yaml", &good),
+            ("bad.yaml", &bad),
+            ("worse.yaml", "a: [\n"),
+        ],
         &[
             "bad.yaml:4:7: the kind `Servce` is not known; did you mean `Service`?",
             "bad.yaml:6:1: a resource needs `apiVersion`; add `apiVersion: …` here",
@@ -71,8 +86,10 @@ fn names_are_given_once_in_all_files() {
     let both = format!("{b}{a}");
     check(
         &[("1.yaml", &a), ("2.yaml", &both)],
-        &["2.yaml:4:1: the Namespace a is described twice; 1.yaml:2:1 has it already; remove one \
-           of them"],
+        &[
+            "2.yaml:4:1: the Namespace a is described twice; 1.yaml:2:1 has it already; remove one \
+           of them",
+        ],
     );
 }
 
@@ -81,16 +98,23 @@ fn addresses_are_given_to_one_service() {
     let both = service("a", "10.78.0.5") + &service("b", "10.78.0.5");
     check(
         &[("a.yaml", &both)],
-        &["a.yaml:7:1: the address 10.78.0.5 is taken; the Service default/a has it, \
-           a.yaml:2:1; choose another"],
+        &[
+            "a.yaml:7:1: the address 10.78.0.5 is taken; the Service default/a has it, \
+           a.yaml:2:1; choose another",
+        ],
     );
     check(
         &[("a.yaml", &service("a", "10.77.0.5"))],
-        &["a.yaml:2:1: the address 10.77.0.5 is in 10.77.0.0/16, which Workloads are given; \
-           choose another, or remove `clusterIP` to be given one"],
+        &[
+            "a.yaml:2:1: the address 10.77.0.5 is in 10.77.0.0/16, which Workloads are given; \
+           choose another, or remove `clusterIP` to be given one",
+        ],
     );
     check(
-        &[("a.yaml", &(service("a", "10.78.0.5") + &service("b", "10.78.0.6")))],
+        &[(
+            "a.yaml",
+            &(service("a", "10.78.0.5") + &service("b", "10.78.0.6")),
+        )],
         &["Service default/a", "Service default/b"],
     );
 }
@@ -104,10 +128,17 @@ fn what_is_no_file_is_a_fault() {
     fs::create_dir(path("folder.yaml")).unwrap();
     let mut source = Source::open(vec![folder.path().to_owned(), path("missing.yaml")]);
     let Faults(faults) = source.read().unwrap_err();
-    let names = faults.iter().map(|fault| fault.origin.file.file_name().unwrap());
+    let names = faults
+        .iter()
+        .map(|fault| fault.origin.file.file_name().unwrap());
     let names: Vec<_> = names.map(|name| name.to_str().unwrap()).collect();
     assert_eq!(names, ["missing.yaml", "bytes.yaml", "dangling.yaml"]);
-    assert!(faults.iter().all(|fault| fault.message.starts_with("cannot be read: ")), "{faults:?}");
+    assert!(
+        faults
+            .iter()
+            .all(|fault| fault.message.starts_with("cannot be read: ")),
+        "{faults:?}"
+    );
 }
 
 #[test]

@@ -154,7 +154,10 @@ fn looks(paths: &[PathBuf]) -> BTreeMap<PathBuf, Look> {
     let look = |path: PathBuf| {
         let found = std::fs::metadata(&path).ok()?;
         let (seconds, nanos) = (found.mtime(), found.mtime_nsec());
-        Some((path, (seconds, nanos, found.size(), found.dev(), found.ino())))
+        Some((
+            path,
+            (seconds, nanos, found.size(), found.dev(), found.ino()),
+        ))
     };
     files.filter_map(look).collect()
 }
@@ -250,7 +253,9 @@ mod tests {
         let links = tempfile::tempdir().unwrap();
         let link = links.path().join("link.yaml");
         symlink(&file, &link).unwrap();
-        check(links.path(), true, || fs::write(&file, "a: longer\n").unwrap());
+        check(links.path(), true, || {
+            fs::write(&file, "a: longer\n").unwrap()
+        });
     }
 
     #[test]

@@ -87,15 +87,25 @@ impl Target<'_> {
     /// It at each of its addresses, or at the first only: a share of its own for each would give
     /// Workloads of two families twice as much as others.
     pub(super) fn endpoints(&self, index: &Index, every_address: bool) -> Vec<Endpoint> {
-        let count = if every_address { self.addresses.len() } else { 1 };
-        let account = self.workload.as_ref().map(|(_, workload)| &workload.account);
+        let count = if every_address {
+            self.addresses.len()
+        } else {
+            1
+        };
+        let account = self
+            .workload
+            .as_ref()
+            .map(|(_, workload)| &workload.account);
         let endpoint = |address: &IpAddr| Endpoint {
             address: SocketAddr::new(*address, self.port),
             transport: match account {
                 Some(_) => Transport::Leno,
                 None => Transport::Plaintext,
             },
-            identities: account.map(|account| spiffe_id(index, account)).into_iter().collect(),
+            identities: account
+                .map(|account| spiffe_id(index, account))
+                .into_iter()
+                .collect(),
         };
         self.addresses.iter().take(count).map(endpoint).collect()
     }
@@ -124,5 +134,7 @@ pub(super) fn protocol(port: &ServicePort, targets: &[Target<'_>]) -> Protocol {
 pub(super) fn spiffe_id(index: &Index, account: &AccountKey) -> String {
     let trust_domain = &index.mesh().trust_domain;
     let id = SpiffeId::of_service_account(trust_domain, &account.namespace, &account.name);
-    id.expect("names of resources may stand in ids").as_str().to_owned()
+    id.expect("names of resources may stand in ids")
+        .as_str()
+        .to_owned()
 }

@@ -4,36 +4,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Access, Mesh, Reach, ServiceKey, WorkloadKey, endpoints};
+use super::{Access, Mesh, Reach, ServiceKey, WorkloadKey};
 use crate::index::Index;
 use crate::kinds::{AccountKey, Mode, Service, Workload};
 
-/// A Service may be called by everybody who one of its endpoints would let in.
+/// A Service may be called by everybody who one of its Workloads would let in, whether that lives
+/// now or not: a restart should not make it known to all for a moment.
 pub(super) fn access(index: &Index, key: &ServiceKey, service: &Service) -> Access {
-    let mut callers = BTreeSet::new();
+    let selected = index.selected(&key.namespace, service);
+    let selected = selected.iter().map(|workload| index.workload(workload));
+    let addresses = index.slices(key).flat_map(|slice| &slice.addresses);
+    let others = addresses.map(|address| index.at(*address).map(|(_, workload)| workload));
     let mut accounts = BTreeSet::new();
-    for port in &service.ports {
-        for target in endpoints::targets(index, key, service, port) {
-            let workload = match target.workload {
-                Some((_, workload)) if index.mode(workload) == Mode::Strict => workload,
-                _ => return Access::Open,
-            };
-            if accounts.insert(&workload.account) {
-                callers.extend(index.callers(&workload.account));
+    for workload in selected.chain(others) {
+        match workload {
+            Some(workload) if index.mode(workload) == Mode::Strict => {
+                accounts.insert(&workload.account);
             }
+            _ => return Access::Open,
         }
     }
-    match accounts.is_empty() {
-        true => Access::Open,
-        false => Access::Closed(callers),
+    if accounts.is_empty() {
+        return Access::Open;
     }
+    let callers = accounts
+        .into_iter()
+        .flat_map(|account| index.callers(account));
+    Access::Closed(callers.collect())
 }
 
 /// The Workloads that are to be looked at again when the access to some Service changed: all, as
 /// long as some know only a part.
 pub(super) fn concerned(mesh: &Mesh) -> BTreeSet<WorkloadKey> {
     let is_partial = mesh.access.values().any(|access| *access != Access::Open);
-    let concerned = mesh.workloads.iter().filter(|(_, parts)| is_partial || parts.reach != Reach::All);
+    let concerned = mesh
+        .workloads
+        .iter()
+        .filter(|(_, parts)| is_partial || parts.reach != Reach::All);
     concerned.map(|(key, _)| key.clone()).collect()
 }
 
@@ -80,7 +87,9 @@ impl<'a> Reaches<'a> {
         }
         let own = index.selecting(&key.namespace, workload);
         let closed = self.closed.get(&workload.account).into_iter().flatten();
-        let closed = closed.copied().chain(own.iter().filter(|key| self.is_closed(key)));
+        let closed = closed
+            .copied()
+            .chain(own.iter().filter(|key| self.is_closed(key)));
         let closed: BTreeSet<_> = closed.cloned().collect();
         match closed.is_empty() {
             true => Reach::Only(Arc::clone(&self.open)),

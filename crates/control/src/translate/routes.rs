@@ -36,8 +36,12 @@ pub(super) fn backends(
         let routes = index.routes(key);
         routes.filter(move |route| is_for(route, key, port.port))
     });
-    let backends = routes.flat_map(|route| &route.rules).flat_map(|rule| &rule.backends);
-    backends.map(|backend| (backend.service.clone(), backend.port)).collect()
+    let backends = routes
+        .flat_map(|route| &route.rules)
+        .flat_map(|rule| &rule.backends);
+    backends
+        .map(|backend| (backend.service.clone(), backend.port))
+        .collect()
 }
 
 /// A route that takes everything to `cluster`.

@@ -23,15 +23,22 @@ pub(super) fn parts(
     let mut parts = ServiceParts::default();
     for port in &service.ports {
         let targets = endpoints::targets(index, key, service, port);
-        parts.clusters.push(cluster(index, key, service, port, &targets));
+        parts
+            .clusters
+            .push(cluster(index, key, service, port, &targets));
         let addresses = match service.cluster_ip {
             ClusterIp::Headless => of_endpoints(&targets),
             _ => at_port(book.of(key), port.port),
         };
-        parts.listeners.extend(listener(index, key, port, &targets, addresses));
+        parts
+            .listeners
+            .extend(listener(index, key, port, &targets, addresses));
     }
     let led_to = routes::backends(index, key, service);
-    let others: Vec<_> = led_to.iter().map(|(key, port)| backend(index, key, *port)).collect();
+    let others: Vec<_> = led_to
+        .iter()
+        .map(|(key, port)| backend(index, key, *port))
+        .collect();
     let is_own = |other: &Cluster| parts.clusters.iter().any(|own| own.name == other.name);
     let others: Vec<_> = others.into_iter().filter(|other| !is_own(other)).collect();
     parts.clusters.extend(others);
@@ -74,7 +81,9 @@ fn cluster(
     targets: &[Target<'_>],
 ) -> Cluster {
     let is_headless = service.cluster_ip == ClusterIp::Headless;
-    let endpoints = targets.iter().flat_map(|target| target.endpoints(index, is_headless));
+    let endpoints = targets
+        .iter()
+        .flat_map(|target| target.endpoints(index, is_headless));
     Cluster {
         name: name(key, port.port),
         balance: match is_headless {
@@ -148,11 +157,15 @@ pub(super) fn plain(address: SocketAddr, direction: Direction) -> Listener {
 
 fn at_port(addresses: &[IpAddr], port: u16) -> Vec<SocketAddr> {
     let addresses = addresses.iter();
-    addresses.map(|address| SocketAddr::new(*address, port)).collect()
+    addresses
+        .map(|address| SocketAddr::new(*address, port))
+        .collect()
 }
 
 /// A headless Service is called at its endpoints, on the port on which they listen.
 fn of_endpoints(targets: &[Target<'_>]) -> Vec<SocketAddr> {
     let targets = targets.iter();
-    targets.flat_map(|target| at_port(&target.addresses, target.port)).collect()
+    targets
+        .flat_map(|target| at_port(&target.addresses, target.port))
+        .collect()
 }

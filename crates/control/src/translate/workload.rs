@@ -69,7 +69,10 @@ fn ports(index: &Index, key: &WorkloadKey, workload: &Workload) -> BTreeMap<u16,
     let declared = workload.ports.iter().map(|port| (port.port, port.protocol));
     let mut ports: BTreeMap<_, _> = declared.collect();
     for service in index.selecting(&key.namespace, workload) {
-        let targets = index.service(&service).into_iter().flat_map(|found| &found.ports);
+        let targets = index
+            .service(&service)
+            .into_iter()
+            .flat_map(|found| &found.ports);
         for number in targets.filter_map(|port| number(workload, &port.target)) {
             ports.entry(number).or_default();
         }

@@ -66,7 +66,8 @@ async fn token_from_the_socket_enrols_its_workload() {
         let request = json!({"namespace": "default", "workload": "a"});
         let (status, answer) = ask(&path, "POST", "/v1/tokens", request).await;
         assert_eq!(status, 200, "{answer}");
-        told.send(answer["token"].as_str().unwrap().to_owned()).unwrap();
+        told.send(answer["token"].as_str().unwrap().to_owned())
+            .unwrap();
     })
     .await;
     let signed = world.redeem(&token.await.unwrap(), &csr("a")).unwrap();

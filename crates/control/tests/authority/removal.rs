@@ -109,3 +109,34 @@ fn lists_are_signed_anew_before_they_are_old_and_mean_the_same() {
     b.learn(&world);
     assert_eq!(b.credentials(&world).bundle_fingerprint(), print);
 }
+
+#[test]
+fn what_does_not_fit_the_mesh_any_more_is_taken_back() {
+    let world = World::new();
+    let (a, b) = (world.enrol("a"), world.enrol("b"));
+    let [gone, changed] = [world.token("a"), world.token("b")];
+    let (directory, mut watch) = (world.directory(), world.authority().watch());
+    let reconcile = || world.authority().reconcile(&*directory, world.now).unwrap();
+    watch.mark_unchanged();
+    assert_eq!(reconcile(), []);
+    assert!(!watch.has_changed().unwrap());
+    world.mesh.lock().unwrap().remove(&workload("a"));
+    world
+        .mesh
+        .lock()
+        .unwrap()
+        .insert(workload("b"), id("other"));
+    assert_eq!(reconcile(), [workload("a"), workload("b")]);
+    assert!(watch.has_changed().unwrap());
+    let mut told = world.enrol_as("b", "other");
+    told.learn(&world);
+    for chain in [&a.chain, &b.chain] {
+        assert_eq!(told.accepts(chain, &world), Err("revoked"));
+    }
+    for token in [gone, changed] {
+        let error = world.redeem(token.as_str(), &csr("a")).unwrap_err();
+        assert!(matches!(error, Refused::Token), "{error}");
+    }
+    assert_eq!(reconcile(), []);
+    assert_eq!(told.accepts(&told.chain, &world), Ok(id("other")));
+}

@@ -110,8 +110,13 @@ impl World {
 
     /// A sidecar that has got its first certificate.
     pub(crate) fn enrol(&self, name: &str) -> Sidecar {
+        self.enrol_as(name, name)
+    }
+
+    /// Under an account of another name.
+    pub(crate) fn enrol_as(&self, name: &str, account: &str) -> Sidecar {
         let key = key::generate().unwrap();
-        let csr = key.csr(&id(name)).unwrap();
+        let csr = key.csr(&id(account)).unwrap();
         let signed = self.redeem(self.token(name).as_str(), &csr).unwrap();
         let bundle = self.authority().bundle();
         Sidecar {

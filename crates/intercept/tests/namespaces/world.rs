@@ -1,5 +1,5 @@
-//! Two namespaces joined by a wire: inside lives a workload, outside everybody else. Servers in them
-//! say their name and what the connection was meant for. Gone when dropped.
+//! Two namespaces joined by a wire: inside lives a workload, outside everybody else. Servers in
+//! them say their name and what the connection was meant for. Gone when dropped.
 
 use std::fs;
 use std::io::{self, Read, Write};

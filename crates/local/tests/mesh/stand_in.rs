@@ -1,5 +1,5 @@
-//! Every program of a mesh, for its tests: what turns into jobs and supervisors, a control plane that
-//! only gives tokens, a sidecar that relays to where connections were meant to go, and an
+//! Every program of a mesh, for its tests: what turns into jobs and supervisors, a control plane
+//! that only gives tokens, a sidecar that relays to where connections were meant to go, and an
 //! application with its client. Which one it is, its arguments say.
 
 use std::fs;

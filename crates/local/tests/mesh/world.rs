@@ -93,19 +93,17 @@ impl World {
     pub(super) fn up(&self, workloads: &[&str]) -> Result<State> {
         let program = self.program.display().to_string();
         let spec = format!("{{serviceAccount: a, command: [{program:?}, serve, \"[::]:80\"]}}");
-        let workload = |name: &&str| {
-            format!(
-                "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: {name}}}\nspec: {spec}\n"
-            )
-        };
-        self.start(&workloads.iter().map(workload).collect::<String>())
+        self.start(
+            &workloads
+                .iter()
+                .map(|name| workload(name, &spec))
+                .collect::<String>(),
+        )
     }
 
     /// Brings up one workload.
     pub(super) fn up_with(&self, spec: &str) -> Result<State> {
-        self.start(&format!(
-            "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: a}}\nspec: {spec}\n"
-        ))
+        self.start(&workload("a", spec))
     }
 
     fn start(&self, workloads: &str) -> Result<State> {
@@ -249,6 +247,13 @@ impl Drop for World {
             let _ = local::down(self.base(), &self.name);
         }
     }
+}
+
+fn workload(name: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\n\
+         metadata: {{name: {name}}}\nspec: {spec}\n"
+    )
 }
 
 fn send(process: Identity, signal: Signal) {

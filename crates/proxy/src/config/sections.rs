@@ -115,7 +115,7 @@ fn token(node: &Node, origin: &Path) -> Result<TokenSource, Fault> {
             .map(|()| TokenSource::StandardInput);
     }
     let fields = Fields::open(node, "the token", TOKEN_KEYS)?;
-    Ok(TokenSource::File(path(fields.required("file")?, origin)?))
+    Ok(TokenSource::At(path(fields.required("file")?, origin)?))
 }
 
 fn trust_domain(node: &Node) -> Result<String, Fault> {

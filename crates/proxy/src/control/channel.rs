@@ -62,7 +62,8 @@ pub(super) async fn open(
 async fn open_at(address: SocketAddr, connector: &TlsConnector) -> anyhow::Result<Link> {
     let tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
-    let stream = connector.connect(tls::endpoint_name(address), tcp).await?;
+    let connected = connector.connect(tls::endpoint_name(address), tcp).await;
+    let stream = connected.map_err(explain)?;
     tls::check_alpn(stream.get_ref().1.alpn_protocol(), ALPN)
         .map_err(|_| anyhow::anyhow!("{address} does not speak HTTP/2"))?;
     let (channel, driver) = connect(stream).await?;
@@ -72,4 +73,16 @@ async fn open_at(address: SocketAddr, connector: &TlsConnector) -> anyhow::Resul
         driver,
         address,
     })
+}
+
+/// What is wrong with who answers, in words.
+fn explain(error: std::io::Error) -> anyhow::Error {
+    use rustls::{CertificateError, Error, OtherError};
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(why)))) => {
+            anyhow::anyhow!("{why}")
+        }
+        _ => error.into(),
+    }
 }

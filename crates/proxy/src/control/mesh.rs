@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Cluster, Discovery, Endpoint, Listener, Protocol, Route, TrustBundle};
+use model::{
+    Cluster, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route, TrustBundle,
+};
 use xds::kind::Kind;
 use xds::resource::Resource;
 
@@ -216,9 +218,10 @@ impl Mesh {
     }
 }
 
-/// Whether the routes do not come with the listener.
+/// Whether the routes do not come with the listener. Those of one that reads nothing always do: where
+/// it has none, it leads nowhere.
 fn asks_for_routes(listener: &Listener) -> bool {
-    listener.routes.is_empty()
+    listener.protocol != ListenerProtocol::Tcp && listener.routes.is_empty()
 }
 
 /// A cluster that nobody has described.

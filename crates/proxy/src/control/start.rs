@@ -151,7 +151,7 @@ fn read_token(source: &TokenSource) -> anyhow::Result<String> {
                 .read_to_string(&mut token);
             input.context("the token cannot be read from standard input")?;
         }
-        TokenSource::File(path) => {
+        TokenSource::At(path) => {
             let read = std::fs::File::open(path)
                 .and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut token));
             read.with_context(|| format!("the token cannot be read from {}", path.display()))?;

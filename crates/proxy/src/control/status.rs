@@ -48,11 +48,11 @@ impl Status {
         self.since = now();
     }
 
-    pub(super) fn disconnected(&mut self, error: Option<&anyhow::Error>) {
+    pub(super) fn disconnected(&mut self, why: Option<&str>) {
         if self.connected.take().is_some() {
             self.since = now();
         }
-        self.last_error = error.map(|error| format!("{error:#}"));
+        self.last_error = why.map(str::to_owned);
     }
 
     pub(super) fn certificate(&mut self, leaf: &Leaf) {
@@ -94,4 +94,49 @@ impl Status {
 fn now() -> String {
     let now = OffsetDateTime::from(SystemTime::now()).truncate_to_second();
     now.format(&Rfc3339).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(path: String, count: usize) -> Ignored {
+        Ignored { path, count }
+    }
+
+    #[test]
+    fn ignored_fields_are_counted_and_not_remembered_without_end() {
+        let mut status = Status::default();
+        for number in 0..2 * IGNORED_MAX {
+            status.ignored(&[field(format!("cluster.field-{number}"), 2)]);
+        }
+        status.ignored(&[field("cluster.field-0".to_owned(), 1)]);
+        let shown = serde_json::to_value(&status).unwrap();
+        let fields = shown["ignoredFields"].as_object().unwrap();
+        assert_eq!(fields.len(), IGNORED_MAX + 1);
+        assert_eq!(fields["cluster.field-0"], 3);
+        assert_eq!(fields["(others)"], 2 * IGNORED_MAX);
+    }
+
+    #[test]
+    fn last_refusal_stays_while_counts_go_on() {
+        let mut status = Status::default();
+        status.heard(Kind::Cluster, 1, 2, "why");
+        status.heard(Kind::Cluster, 3, 0, "");
+        assert_eq!(status.counts().collect::<Vec<_>>(), [("cluster", 4, 2)]);
+        let shown = serde_json::to_value(&status).unwrap();
+        assert_eq!(shown["kinds"]["cluster"]["lastRefusal"], "why");
+    }
+
+    #[test]
+    fn why_it_ended_is_shown_until_it_ends_well() {
+        let mut status = Status::default();
+        status.connected("127.0.0.1:15128".parse().unwrap());
+        assert!(status.is_connected());
+        status.disconnected(Some("gone"));
+        assert!(!status.is_connected());
+        assert_eq!(status.last_error.as_deref(), Some("gone"));
+        status.disconnected(None);
+        assert_eq!(status.last_error, None);
+    }
 }

@@ -142,3 +142,78 @@ impl Store {
         Ok(fs::rename(&beside, self.dir.join(name))?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::mesh::BUNDLE;
+    use super::*;
+    use xds::proto::discovery::Node;
+    use xds::resource::Resource as Part;
+
+    fn bundle() -> model::TrustBundle {
+        model::TrustBundle {
+            name: BUNDLE.to_owned(),
+            authorities: "an authority".to_owned(),
+            revocations: String::new(),
+        }
+    }
+
+    /// A store in `dir/state` to which a trust bundle was saved.
+    fn saved(dir: &Path) -> Store {
+        let store = Store::open(&dir.join("state")).unwrap();
+        let (mut mesh, mut machine) = (Mesh::default(), Client::new(Node::default()));
+        mesh.add(Part::Bundle(bundle()));
+        machine.subscribe(Kind::Secret, [BUNDLE]);
+        machine.restore(Kind::Secret, BUNDLE, "7");
+        store.save(&mesh, &machine).unwrap();
+        store
+    }
+
+    #[test]
+    fn what_was_kept_is_found_in_its_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = saved(dir.path()).load_resources().unwrap();
+        let [one] = kept.as_slice() else { panic!() };
+        assert_eq!(
+            (one.kind, &*one.name, &*one.version),
+            (Kind::Secret, BUNDLE, "7")
+        );
+        let decoded = resource::decode(one.kind, &one.value).unwrap();
+        assert_eq!(decoded.value, Part::Bundle(bundle()));
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_was_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("new/state")).unwrap();
+        assert!(store.load_leaf().unwrap().is_none());
+        assert!(store.load_resources().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_was_cut_short_is_an_error_wherever_that_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = saved(dir.path());
+        let path = dir.path().join("state").join(RESOURCES);
+        let whole = fs::read(&path).unwrap();
+        let empty: usize = Kind::ALL[1..]
+            .iter()
+            .map(|kind| kind.type_url().len() + 3)
+            .sum();
+        for length in 1..whole.len() - empty {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert!(store.load_resources().is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn leaf_without_a_chain_or_a_key_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = saved(dir.path());
+        let key = identity::key::generate().unwrap().to_pem();
+        for text in [key.as_str(), CHAIN_BEGIN, "\u{fffd}"] {
+            fs::write(dir.path().join("state").join(LEAF), text).unwrap();
+            assert!(store.load_leaf().is_err(), "{text}");
+        }
+    }
+}

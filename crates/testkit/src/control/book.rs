@@ -12,6 +12,8 @@ use xds::proto::google::Any;
 #[derive(Default)]
 pub(super) struct Book {
     pages: [BTreeMap<String, (String, Bytes)>; Kind::COUNT],
+    /// Of which nothing is said, not even that there is none.
+    withheld: BTreeSet<(Kind, String)>,
     /// Of all changes so far.
     count: u64,
 }
@@ -25,6 +27,7 @@ pub(super) struct Listening {
 
 #[derive(Default)]
 struct Wanted {
+    is_open: bool,
     names: BTreeSet<String>,
     /// Name → version that was sent; `None` if it was said to be gone.
     told: BTreeMap<String, Option<String>>,
@@ -43,6 +46,14 @@ impl Book {
         self.pages[kind.index()].remove(name);
     }
 
+    pub(super) fn withhold(&mut self, kind: Kind, name: &str) {
+        self.withheld.insert((kind, name.to_owned()));
+    }
+
+    pub(super) fn release(&mut self) {
+        self.withheld.clear();
+    }
+
     pub(super) fn find(&self, kind: Kind, name: &str) -> Option<Bytes> {
         let (_, bytes) = self.pages[kind.index()].get(name)?;
         Some(bytes.clone())
@@ -50,9 +61,10 @@ impl Book {
 }
 
 impl Listening {
-    pub(super) fn on_request(&mut self, request: &DeltaDiscoveryRequest) {
+    /// Whether it is the first of its kind.
+    pub(super) fn on_request(&mut self, request: &DeltaDiscoveryRequest) -> bool {
         let Some(kind) = Kind::find(&request.type_url) else {
-            return;
+            return false;
         };
         let wanted = &mut self.kinds[kind.index()];
         for (name, version) in &request.initial_resource_versions {
@@ -66,14 +78,14 @@ impl Listening {
             wanted.names.insert(name.clone());
             wanted.owes |= name == WILDCARD;
         }
+        !std::mem::replace(&mut wanted.is_open, true)
     }
 
     /// What it has not been told yet, but for the kinds in `muted`.
     pub(super) fn news(&mut self, book: &Book, muted: &[Kind]) -> Vec<DeltaDiscoveryResponse> {
         let mut all = Vec::new();
         for kind in Kind::ALL.into_iter().filter(|kind| !muted.contains(kind)) {
-            let page = &book.pages[kind.index()];
-            let Some(mut response) = self.kinds[kind.index()].news(kind, page) else {
+            let Some(mut response) = self.kinds[kind.index()].news(kind, book) else {
                 continue;
             };
             self.nonce += 1;
@@ -85,17 +97,15 @@ impl Listening {
 }
 
 impl Wanted {
-    fn news(
-        &mut self,
-        kind: Kind,
-        page: &BTreeMap<String, (String, Bytes)>,
-    ) -> Option<DeltaDiscoveryResponse> {
+    fn news(&mut self, kind: Kind, book: &Book) -> Option<DeltaDiscoveryResponse> {
+        let page = &book.pages[kind.index()];
+        let is_said = |name: &String| !book.withheld.contains(&(kind, name.clone()));
         let mut response = DeltaDiscoveryResponse {
             type_url: kind.type_url().to_owned(),
             ..DeltaDiscoveryResponse::default()
         };
         let all = self.names.contains(WILDCARD);
-        for (name, (version, bytes)) in page {
+        for (name, (version, bytes)) in page.iter().filter(|(name, _)| is_said(name)) {
             let is_told = self.told.get(name) == Some(&Some(version.clone()));
             if !is_told && (all || self.names.contains(name)) {
                 response
@@ -106,16 +116,14 @@ impl Wanted {
         }
         let asked = self.names.iter().filter(|name| *name != WILDCARD);
         let known: BTreeSet<String> = asked.chain(self.told.keys()).cloned().collect();
-        for name in known {
+        for name in known.into_iter().filter(is_said) {
             if !page.contains_key(&name) && self.told.insert(name.clone(), None) != Some(None) {
                 response.removed_resources.push(name);
             }
         }
         let is_empty = response.resources.is_empty() && response.removed_resources.is_empty();
-        (!is_empty || std::mem::take(&mut self.owes)).then(|| {
-            self.owes = false;
-            response
-        })
+        let owes = std::mem::take(&mut self.owes);
+        (owes || !is_empty).then_some(response)
     }
 }
 

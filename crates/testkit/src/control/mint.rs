@@ -26,8 +26,6 @@ pub struct Signing {
     pub ahead: Duration,
     /// Nobody gets one.
     pub is_refused: bool,
-    /// Whose certificate everybody gets, if not their own.
-    pub for_another: Option<String>,
 }
 
 pub(super) struct Mint {
@@ -40,6 +38,8 @@ pub(super) struct Mint {
     token_count: usize,
     issued: Vec<(SpiffeId, Serial)>,
     revoked: Vec<Revoked>,
+    /// Lists are numbered.
+    list_count: u64,
 }
 
 impl Mint {
@@ -53,7 +53,6 @@ impl Mint {
                 ttl: LEAF_TTL,
                 ahead: Duration::ZERO,
                 is_refused: false,
-                for_another: None,
             },
             issuer: issuer.expect("a root vouches for an intermediate"),
             root,
@@ -62,6 +61,7 @@ impl Mint {
             token_count: 0,
             issued: Vec::new(),
             revoked: Vec::new(),
+            list_count: 0,
         }
     }
 
@@ -72,7 +72,7 @@ impl Mint {
     /// Authorities, newest first, and revocations.
     pub(super) fn bundle(&self) -> (String, String) {
         let authorities = self.issuer.certificate_pem().to_owned() + self.root();
-        let number = self.revoked.len() as u64;
+        let number = self.list_count;
         let list = || {
             self.issuer
                 .revocations(&self.revoked, number, SystemTime::now(), CRL_FRESH)
@@ -96,6 +96,11 @@ impl Mint {
             at,
         });
         self.revoked.extend(of_it);
+        self.list_count += 1;
+    }
+
+    pub(super) fn pardon(&mut self) {
+        self.revoked.clear();
     }
 
     pub(super) fn token(&mut self, workload: &str) -> String {
@@ -144,7 +149,6 @@ impl Mint {
             return Err(Status::new(Code::Unavailable, "nothing is signed today"));
         }
         let id = self.prove(token, peer)?;
-        let id = self.signing.for_another.as_deref().map_or(id, id_of);
         let now = SystemTime::now() + self.signing.ahead;
         let chain = self.issuer.sign_csr(csr, &id, self.signing.ttl, now);
         let chain = chain.map_err(|error| Status::new(Code::InvalidArgument, error.to_string()))?;

@@ -80,7 +80,7 @@ async fn serve(tcp: TcpStream, shared: Arc<Shared>) -> Option<()> {
     }
     let mut connection = accept(stream, &Limits::default()).await.ok()?;
     if manner == Manner::Curt {
-        connection.close();
+        connection.abort();
     }
     let (cut, cuts) = mpsc::unbounded_channel();
     let desk = Arc::new(Desk { shared, peer, cut });
@@ -205,8 +205,11 @@ impl Desk {
                     let Some(request) = request? else {
                         return sender.finish(&Status::ok());
                     };
-                    listening.on_request(&request);
+                    let is_first = listening.on_request(&request);
                     let seen = &mut self.shared.state().seen;
+                    if is_first {
+                        seen.openings.push(request.clone());
+                    }
                     if seen.requests.len() < REMEMBERED_MAX {
                         seen.requests.push(request);
                     }

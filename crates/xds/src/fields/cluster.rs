@@ -1,5 +1,5 @@
-//! Fields of clusters. Statistics, buffers and warming are ignored; limits, health and other ways of
-//! choosing an endpoint are refused.
+//! Fields of clusters. Statistics, buffers and warming are ignored; limits, health and other ways
+//! of choosing an endpoint are refused.
 
 use super::Message;
 use super::Rule::{Any, Ignored, Map, Message as Of, Read, Refused};

@@ -1,5 +1,5 @@
-//! Fields of endpoints. Localities are ignored, priorities are not: they would share out requests to
-//! endpoints that are only there for a failure.
+//! Fields of endpoints. Localities are ignored, priorities are not: they would share out requests
+//! to endpoints that are only there for a failure.
 
 use super::Message;
 use super::Rule::{Ignored, Message as Of, Read, Refused};

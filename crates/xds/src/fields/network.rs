@@ -1,5 +1,5 @@
-//! Fields of what a filter chain does: HTTP, or connections passed on unread. Timeouts and changes of
-//! headers are seen by callers, so they are refused; how long a drain takes is not.
+//! Fields of what a filter chain does: HTTP, or connections passed on unread. Timeouts and changes
+//! of headers are seen by callers, so they are refused; how long a drain takes is not.
 
 use super::Message;
 use super::Rule::{Any, Ignored, Message as Of, Read, Refused};
@@ -101,7 +101,10 @@ pub(super) static HTTP_FILTER: Message = Message {
 };
 
 pub(super) static UPGRADE_CONFIG: Message = Message {
-    name: "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig",
+    name: concat!(
+        "envoy.extensions.filters.network.http_connection_manager.v3",
+        ".HttpConnectionManager.UpgradeConfig"
+    ),
     fields: &[
         one(1, "upgrade_type", Read),
         many(2, "filters", Refused),

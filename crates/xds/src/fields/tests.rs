@@ -50,29 +50,38 @@ fn is_read(field: &Field) -> bool {
     !matches!(field.rule, Rule::Ignored | Rule::Refused)
 }
 
-/// (tag, name) of each field of our messages, by the full name that their comments say.
+/// What stands between `start` and the next `end`.
+fn between<'a>(line: &'a str, start: &str, end: char) -> Option<&'a str> {
+    let (_, rest) = line.split_once(start)?;
+    rest.split(end).next()
+}
+
+/// (tag, name) of each field of our messages, by the full name that their comments say, which may
+/// go on in a second line.
 fn ours() -> BTreeMap<String, BTreeSet<(u32, String)>> {
-    let mut found = BTreeMap::new();
-    let mut fields = &mut BTreeSet::new();
+    let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut message = String::new();
     let mut tag = None;
     for line in SOURCES
         .iter()
         .flat_map(|source| source.lines().map(str::trim))
     {
-        let between = |start: &str, end: char| {
-            let (_, rest) = line.split_once(start)?;
-            Some(rest.split(end).next().unwrap_or_default())
-        };
-        let named = between("/// `", '`')
-            .filter(|name| name.contains(".v3.") || name.starts_with("google."));
-        if let Some(name) = named {
-            fields = found.entry(name.to_owned()).or_default();
-        } else if line.ends_with('{') {
+        let said = between(line, "/// `", '`').unwrap_or_default();
+        if said.starts_with('.') {
+            message.push_str(said);
+        } else if said.contains(".v3") || said.starts_with("google.") {
+            said.clone_into(&mut message);
+        } else if line.starts_with("pub struct") {
             tag = None;
-        } else if let Some(number) = between("tag = \"", '"') {
+            found.entry(message.clone()).or_default();
+        } else if let Some(number) = between(line, "tag = \"", '"') {
             tag = number.parse().ok();
-        } else if let (Some(name), Some(number)) = (between("pub ", ':'), tag) {
-            fields.insert((number, name.trim_start_matches("r#").to_owned()));
+        } else if let (Some(name), Some(number)) = (between(line, "pub ", ':'), tag) {
+            let name = name.trim_start_matches("r#").to_owned();
+            found
+                .entry(message.clone())
+                .or_default()
+                .insert((number, name));
             tag = None;
         }
     }

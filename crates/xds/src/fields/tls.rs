@@ -79,7 +79,10 @@ pub(super) static COMMON_TLS_CONTEXT: Message = Message {
 };
 
 pub(super) static COMBINED_VALIDATION_CONTEXT: Message = Message {
-    name: "envoy.extensions.transport_sockets.tls.v3.CommonTlsContext.CombinedCertificateValidationContext",
+    name: concat!(
+        "envoy.extensions.transport_sockets.tls.v3",
+        ".CommonTlsContext.CombinedCertificateValidationContext"
+    ),
     fields: &[
         one(
             1,

@@ -1,6 +1,6 @@
 //! Filter chains: which connections, under mesh TLS or not, and what becomes of them. [`plan`] says
-//! which chains a listener has; whatever else comes is refused, since chains that choose connections
-//! in another way than ours would leave some out, or let some in.
+//! which chains a listener has; whatever else comes is refused, since chains that choose in another
+//! way than ours would leave some connections out, or let some in.
 
 use model::{Listener, ListenerProtocol, Route, TlsMode};
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::fields::Notes;
 use crate::place::Place;
 use crate::proto::listener::{Filter, FilterChain, FilterChainMatch};
-use crate::proto::network::HttpConnectionManager;
+use crate::proto::network::HttpConnections;
 use crate::tls;
 
 const TLS: &str = "tls";
@@ -228,7 +228,7 @@ pub(super) fn decode(
     let socket_at = at.field("transport_socket");
     let is_http = |filter: &Filter| {
         let config = filter.typed_config.as_ref();
-        config.is_some_and(any::is::<HttpConnectionManager>)
+        config.is_some_and(any::is::<HttpConnections>)
     };
     let does = match chain.filters.as_slice() {
         [only] if is_http(only) => {

@@ -9,7 +9,7 @@ use crate::fields::Notes;
 use crate::place::Place;
 use crate::proto::google::BoolValue;
 use crate::proto::listener::Filter;
-use crate::proto::network::{HttpConnectionManager, HttpFilter, Rds, Router, UpgradeConfig};
+use crate::proto::network::{HttpConnections, HttpFilter, Rds, Router, UpgradeConfig};
 use crate::proto::rbac::HttpRbac;
 use crate::route::RBAC;
 use crate::tls;
@@ -46,7 +46,7 @@ impl Http {
 pub(super) fn encode(http: &Http, name: &str) -> Filter {
     let connect = http.connect.then_some(CONNECT);
     let upgrades = http.upgrades.iter().map(String::as_str).chain(connect);
-    let manager = HttpConnectionManager {
+    let manager = HttpConnections {
         stat_prefix: name.to_owned(),
         rds: Some(Rds {
             config_source: Some(tls::ads()),
@@ -91,7 +91,7 @@ pub(super) fn decode(
     let at = at.field("typed_config");
     let config = filter.typed_config.as_ref();
     let config = config.ok_or_else(|| Error::invalid(&at, "missing; send its settings"))?;
-    let manager: HttpConnectionManager = unpack(config, &at)?;
+    let manager: HttpConnections = unpack(config, &at)?;
     check_rds(manager.rds.as_ref(), name, &at.field("rds"))?;
     check_filters(&manager.http_filters, &at)?;
     if manager.server_header_transformation != PASS_THROUGH {

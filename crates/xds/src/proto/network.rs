@@ -5,7 +5,7 @@ use super::google::{Any, BoolValue};
 
 /// `envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct HttpConnectionManager {
+pub struct HttpConnections {
     #[prost(string, tag = "2")]
     pub stat_prefix: String,
     #[prost(message, optional, tag = "3")]
@@ -40,7 +40,8 @@ pub struct HttpFilter {
     pub typed_config: Option<Any>,
 }
 
-/// `envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig`.
+/// `envoy.extensions.filters.network.http_connection_manager.v3`
+/// `.HttpConnectionManager.UpgradeConfig`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UpgradeConfig {
     #[prost(string, tag = "1")]

@@ -34,7 +34,8 @@ pub struct CommonTlsContext {
     pub combined_validation_context: Option<CombinedValidationContext>,
 }
 
-/// `envoy.extensions.transport_sockets.tls.v3.CommonTlsContext.CombinedCertificateValidationContext`.
+/// `envoy.extensions.transport_sockets.tls.v3`
+/// `.CommonTlsContext.CombinedCertificateValidationContext`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CombinedValidationContext {
     #[prost(message, optional, tag = "1")]

@@ -1,5 +1,5 @@
-//! What was encoded is decoded to the same, and bytes that were changed on the way to something that
-//! can be encoded, or to an error.
+//! What was encoded is decoded to the same, and bytes that were changed on the way to something
+//! that can be encoded, or to an error.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

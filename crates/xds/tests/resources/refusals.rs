@@ -12,7 +12,7 @@ use xds::proto::core::HeaderValueOption;
 use xds::proto::endpoint::ClusterLoadAssignment;
 use xds::proto::google::{Any, BoolValue, Duration, UInt32Value};
 use xds::proto::listener::Listener;
-use xds::proto::network::HttpConnectionManager;
+use xds::proto::network::HttpConnections;
 use xds::proto::rbac::HttpRbacPerRoute;
 use xds::proto::route::{Route, RouteConfiguration};
 use xds::proto::tls::{DownstreamTlsContext, Secret};
@@ -20,7 +20,7 @@ use xds::resource::{Resource, decode, encode};
 
 use crate::examples;
 
-/// Changes the message of `resource` and checks that it is then refused, with `wanted` in the error.
+/// Changes the message of `resource` and checks that it is then refused, the error with `wanted`.
 #[track_caller]
 fn check_change<M: Message + Default>(
     resource: &Resource,
@@ -188,12 +188,9 @@ fn chains_that_choose_in_another_way_are_refused() {
     );
     let differing = |listener: &mut Listener| {
         let filter = &mut listener.filter_chains[1].filters[0];
-        repack(
-            &mut filter.typed_config,
-            |manager: &mut HttpConnectionManager| {
-                manager.upgrade_configs.clear();
-            },
-        );
+        repack(&mut filter.typed_config, |manager: &mut HttpConnections| {
+            manager.upgrade_configs.clear();
+        });
     };
     check_change(
         &permissive,
@@ -234,7 +231,7 @@ fn an_opaque_chain_without_the_rules_of_the_others_is_refused() {
 #[test]
 fn filters_that_are_not_ours_are_refused() {
     let http = listener(TlsMode::Disabled, ListenerProtocol::Http);
-    let change = |change: fn(&mut HttpConnectionManager)| {
+    let change = |change: fn(&mut HttpConnections)| {
         move |listener: &mut Listener| {
             repack(
                 &mut listener.filter_chains[0].filters[0].typed_config,

@@ -95,7 +95,10 @@ fn header_name(node: &Node) -> Result<String, Fault> {
     }
     if HOP_HEADERS.iter().any(|hop| word.eq_ignore_ascii_case(hop)) {
         let message = format!("{} may not be changed by a filter", quote(word));
-        return Err(node.fault(message, "the sidecars write it themselves; choose another header"));
+        return Err(node.fault(
+            message,
+            "the sidecars write it themselves; choose another header",
+        ));
     }
     Ok(word.to_owned())
 }

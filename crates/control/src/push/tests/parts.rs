@@ -10,8 +10,7 @@ use model::{
 use crate::translate::{CommonParts, Reach, ServiceParts, WorkloadParts};
 
 /// Nothing in it is read.
-pub(super) const AUTHORITY: &str =
-    "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+pub(super) const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
 fn identity(name: &str) -> String {
     format!("spiffe://cluster.local/ns/default/sa/{name}")

@@ -1,7 +1,7 @@
 //! What follows from what was said, in which order ever it came.
 
 use super::*;
-use model::{Backend, Balance, Direction, HostMatch, ListenerProtocol, TlsMode, Transport};
+use model::{Backend, Balance, Direction, HostMatch, TlsMode, Transport};
 
 fn listener(name: &str) -> Listener {
     Listener {
@@ -98,6 +98,17 @@ fn a_listener_waits_for_its_routes() {
     mesh.add(Resource::Listener(told));
     assert_eq!(shown(&mesh).0, ["tcp", "web"]);
     assert_eq!(mesh.wanted_routes(), BTreeSet::from(["web"]));
+}
+
+#[test]
+fn a_listener_that_reads_nothing_leads_nowhere_without_routes_and_waits_for_none() {
+    let opaque = Listener {
+        protocol: ListenerProtocol::Tcp,
+        ..listener("outbound")
+    };
+    let mesh = mesh([Resource::Listener(opaque)]);
+    assert!(mesh.wanted_routes().is_empty());
+    assert_eq!(shown(&mesh).0, ["outbound"]);
 }
 
 #[test]

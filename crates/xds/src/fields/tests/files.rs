@@ -1,6 +1,6 @@
 //! A reader of `.proto` files, as far as it takes to know each message's fields: name, tag, whether
-//! repeated, and which exclude each other. The files are those that the oracle of our tests was made
-//! from.
+//! repeated, and which exclude each other. The files are those that the oracle of our tests was
+//! made from.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

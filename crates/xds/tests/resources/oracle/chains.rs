@@ -1,5 +1,5 @@
-//! Which filter chain a connection takes in Envoy, which settles for a branch by server name, then by
-//! transport, then by protocol, and never goes back.
+//! Which filter chain a connection takes in Envoy, which settles for a branch by server name, then
+//! by transport, then by protocol, and never goes back.
 
 use std::collections::BTreeSet;
 

@@ -4,12 +4,13 @@ use envoy_types::pb::envoy::config::cluster::v3::{
     Cluster, cluster::ClusterDiscoveryType, cluster::DiscoveryType, cluster::LbPolicy,
 };
 use envoy_types::pb::envoy::config::core::v3::{TransportSocket, transport_socket::ConfigType};
-use envoy_types::pb::envoy::extensions::transport_sockets::proxy_protocol::v3::ProxyProtocolUpstreamTransport;
+use envoy_types::pb::envoy::extensions::transport_sockets::proxy_protocol::v3 as wrapped;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     Secret, UpstreamTlsContext, common_tls_context::ValidationContextType, secret,
 };
-use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
-use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::UpstreamProtocolOptions;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::{
+    HttpProtocolOptions, http_protocol_options::UpstreamProtocolOptions,
+};
 use envoy_types::pb::google::protobuf::Any;
 use model::{Balance, Discovery, Protocol, ProxyProtocol, TrustBundle};
 use prost::Message as _;
@@ -144,7 +145,8 @@ fn a_proxy_header_wraps_every_socket() {
     for socket in sockets {
         let name = "envoy.extensions.transport_sockets.proxy_protocol.v3.\
                     ProxyProtocolUpstreamTransport";
-        let wrapped: ProxyProtocolUpstreamTransport = unpack(config(socket), name).unwrap();
+        let wrapped: wrapped::ProxyProtocolUpstreamTransport =
+            unpack(config(socket), name).unwrap();
         assert_eq!(wrapped.config.unwrap().version, 1);
     }
 }

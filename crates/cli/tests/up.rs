@@ -1,0 +1,201 @@
+//! `leno up`, `ps`, `exec` and `down` from the command line, with the real control plane and
+//! sidecars, which are built beside `leno`. Needs root; without it the tests say that they were
+//! skipped.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const PROGRAMS: [&str; 3] = ["leno", "leno-control", "leno-proxy"];
+
+/// A folder with the programs in it, which every user may enter.
+struct World {
+    folder: TempDir,
+    name: String,
+}
+
+impl World {
+    /// None, said aloud, without root; that is a failure where root was promised.
+    fn make(name: &str) -> Option<Self> {
+        if !is_root() {
+            let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
+            assert!(!promised, "this test needs root, which was promised");
+            println!("SKIPPED: a mesh on one machine needs root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for program in PROGRAMS {
+            let built = Path::new(env!("CARGO_BIN_EXE_leno")).with_file_name(program);
+            let path = folder.path().join(program);
+            let linked = fs::hard_link(&built, &path);
+            linked
+                .or_else(|_| fs::copy(&built, &path).map(drop))
+                .unwrap();
+        }
+        let name = format!("c{}-{name}", std::process::id());
+        Some(Self { folder, name })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn leno(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.path("leno"));
+        let (verb, rest) = args.split_first().unwrap();
+        command
+            .arg(verb)
+            .arg("--runtime")
+            .arg(self.path("run"))
+            .args(rest);
+        command.env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.leno(args).output().unwrap()
+    }
+
+    #[track_caller]
+    fn succeed(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn fail(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(!output.status.success(), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.path("run").join(&self.name).exists() {
+            let _ = self.run(&["down", &self.name]);
+        }
+    }
+}
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.starts_with("Uid:\t0\t0"))
+}
+
+/// One server and one client, with addresses that no other mesh of this machine has.
+fn mesh() -> String {
+    let subnet = std::process::id() % 1024;
+    let (high, low) = (128 + subnet / 256, subnet % 256);
+    format!(
+        "apiVersion: leno.dev/v1alpha1
+kind: MeshConfig
+metadata: {{name: mesh}}
+spec:
+  workloadCIDRs: [10.{high}.{low}.0/24, \"fd05:{subnet:x}::/112\"]
+  serviceCIDRs: [10.{services}.{low}.0/24, \"fd06:{subnet:x}::/112\"]
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: hello}}
+spec: {{selector: {{app: hello}}, ports: [{{name: http, port: 80, targetPort: 8080}}]}}
+---
+apiVersion: leno.dev/v1alpha1
+kind: Workload
+metadata: {{name: hello, labels: {{app: hello}}}}
+spec:
+  serviceAccount: hello
+  ports: [{{name: http, port: 8080}}]
+  command: [\"${{LENO}}\", load, serve, --address, \"::\", --port, \"8080\"]
+---
+apiVersion: leno.dev/v1alpha1
+kind: Workload
+metadata: {{name: client, namespace: shop}}
+spec: {{serviceAccount: client}}
+",
+        services = high + 8
+    )
+}
+
+#[test]
+fn a_file_becomes_a_mesh_in_which_names_are_called() {
+    let Some(world) = World::make("call") else {
+        return;
+    };
+    let file = world.path("mesh.yaml");
+    fs::write(&file, mesh()).unwrap();
+    let shown = world.succeed(&["up", file.to_str().unwrap(), "--name", &world.name]);
+    assert!(
+        shown.contains(&format!("mesh {}: running", world.name)),
+        "{shown}"
+    );
+    assert!(shown.contains("\nclient.shop "), "{shown}");
+    assert_eq!(world.succeed(&["ps"]), shown);
+    let leno = world.path("leno");
+    let load = [
+        "load",
+        "http://hello.default/",
+        "--qps",
+        "max",
+        "-c",
+        "1",
+        "-t",
+        "200ms",
+    ];
+    let called = world
+        .leno(&["exec", "client.shop", "--"])
+        .arg(&leno)
+        .args(load)
+        .args(["--json", "-"])
+        .output()
+        .unwrap();
+    let json = String::from_utf8(called.stdout).unwrap();
+    let error = String::from_utf8_lossy(&called.stderr).into_owned();
+    assert!(json.contains("\"200\":"), "{json}{error}");
+    assert!(
+        world
+            .fail(&["exec", "curl", "--", "id"])
+            .contains("take one of hello, client.shop")
+    );
+    let again = world.fail(&["up", file.to_str().unwrap(), "--name", &world.name]);
+    assert!(again.contains("is up already"), "{again}");
+    assert_eq!(
+        world.succeed(&["down"]),
+        format!("mesh {}: down\n", world.name)
+    );
+    assert!(
+        world
+            .fail(&["down", &world.name])
+            .contains("there is no mesh")
+    );
+    assert!(world.succeed(&["ps"]).contains("no mesh is up"));
+}
+
+#[test]
+fn without_root_it_says_what_to_do() {
+    let Some(world) = World::make("nobody") else {
+        return;
+    };
+    let file = world.path("mesh.yaml");
+    fs::write(&file, mesh()).unwrap();
+    let output = world
+        .leno(&["up", file.to_str().unwrap()])
+        .uid(65534)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("run it with sudo"),
+        "{error}"
+    );
+    assert!(!world.path("run").exists());
+}
