@@ -56,7 +56,7 @@ clean: ## remove what was built (results/ stays)
 	@rm -rf dist .venv
 
 build: setup
-	@$(CARGO) build --release --locked --package cli --package proxy
+	@$(CARGO) build --release --locked --package cli --package control --package proxy
 
 setup:
 	@.ci/setup

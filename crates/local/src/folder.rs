@@ -130,6 +130,12 @@ impl WorkloadFolder {
         self.root.join("sidecar")
     }
 
+    /// The certificate that the sidecar keeps there, once it has one.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.sidecar_home().join("leaf.pem")
+    }
+
     /// The application's own.
     #[must_use]
     pub fn application_home(&self) -> PathBuf {

@@ -18,7 +18,7 @@ use crate::cgroup::Cgroups;
 use crate::folder::Folder;
 use crate::job::{Job, PATH};
 use crate::kept::Kept;
-use crate::name::MeshName;
+use crate::name::{MeshName, WorkloadId};
 use crate::plan::{self, Plan, Taken};
 use crate::process::{Identity, Launcher, Outputs};
 use crate::signals::Signals;
@@ -313,7 +313,7 @@ impl<'a> Supervisor<'a> {
         // Anew each time: after a rotation it is another.
         let trusted = fs::read_to_string(self.folder.trust_bundle()).with_context(context)?;
         written::replace(&own.trust_bundle(), &trusted)?;
-        let token = operator::token(&self.folder.operator(), &id).with_context(context)?;
+        let token = self.token(&id).with_context(context)?;
         let job = Job {
             program: self.start.proxy.clone(),
             args: vec!["--config".into(), own.bootstrap().display().to_string()],
@@ -335,6 +335,21 @@ impl<'a> Supervisor<'a> {
         let life = &mut self.state.workloads[index].sidecar;
         self.sidecars[index].begin(child, life, Instant::now());
         Ok(skipped)
+    }
+
+    /// What a sidecar proves itself by. One that has been there before proves itself by its
+    /// certificate, and is needed most while nobody gives tokens.
+    fn token(&self, id: &WorkloadId) -> anyhow::Result<String> {
+        let token = operator::token(&self.folder.operator(), id);
+        if let Err(error) = &token
+            && self.folder.workload(id).certificate().exists()
+        {
+            eprintln!(
+                "leno: the sidecar of {id} starts with the certificate that it has: {error:#}"
+            );
+            return Ok(String::new());
+        }
+        token
     }
 
     fn await_sidecar(

@@ -1,6 +1,6 @@
-//! The sidecar that is told: it proves who it is, asks for its configuration, applies what comes and
-//! says what it refuses, for as long as it lives. Runs on the quiet thread; `app` hands what it says
-//! to the workers. When the control plane is away, what was said last stays in force.
+//! The sidecar that is told: it proves who it is, asks for its configuration, applies what comes
+//! and says what it refuses, for as long as it lives. Runs on the quiet thread; `app` hands what it
+//! says to the workers. When the control plane is away, what was said last stays in force.
 
 mod channel;
 mod hearing;
@@ -101,7 +101,7 @@ impl Agent {
         }
         loop {
             let began = Instant::now();
-            let ended = self.session(&news, &show).await;
+            let ended = Box::pin(self.session(&news, &show)).await;
             self.machine.disconnected();
             let why = ended.as_ref().err().map(describe);
             self.status.disconnected(why.as_deref());
@@ -132,7 +132,7 @@ impl Agent {
     /// One connection, from proof to end; well ended for another certificate.
     async fn session(&mut self, news: &mpsc::Sender<Told>, show: &Show) -> anyhow::Result<()> {
         if self.is_nobody() {
-            self.enrol().await.context("no certificate")?;
+            Box::pin(self.enrol()).await.context("no certificate")?;
         }
         let leaf = self.leaf.as_ref().context("no certificate")?;
         let Link {
@@ -146,7 +146,10 @@ impl Agent {
             "connected with the control plane at {address}"
         ));
         tokio::select! {
-            ended = driver => ended.and_then(|()| anyhow::bail!("it closed the connection")),
+            ended = driver => {
+                ended?;
+                anyhow::bail!("it closed the connection")
+            }
             ended = self.converse(&channel, news, show) => ended,
         }
     }

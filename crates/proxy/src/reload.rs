@@ -141,7 +141,7 @@ impl Live {
             None => Identity::load(&config, &self.tickets)?,
             Some(told) => Some(Identity::of(told.credentials.clone(), &self.tickets)?),
         };
-        self.put_to_use(config, identity)
+        self.put_to_use(&config, identity)
     }
 
     /// Puts to use what the control plane says now.
@@ -150,15 +150,15 @@ impl Live {
         let mut config = Config::clone(&self.snapshot.config);
         told.complete(&mut config);
         (self.told, self.is_behind) = (Some(told), true);
-        self.put_to_use(Arc::new(config), Some(identity))
+        self.put_to_use(&Arc::new(config), Some(identity))
     }
 
     fn put_to_use(
         &mut self,
-        config: Arc<Config>,
+        config: &Arc<Config>,
         identity: Option<Identity>,
     ) -> anyhow::Result<()> {
-        let snapshot = Snapshot::build(Arc::clone(&config), identity, Some(&self.snapshot))?;
+        let snapshot = Snapshot::build(Arc::clone(config), identity, Some(&self.snapshot))?;
         let is_open = |listener: &model::Listener| {
             let open = self.open.get(&listener.name);
             open.is_some_and(|(asked, _)| listener.addresses().eq(asked.iter().copied()))
@@ -168,7 +168,7 @@ impl Live {
         // Nothing can fail from here on.
         self.is_behind = false;
         self.publish(&Arc::new(snapshot));
-        self.close_listeners(&config);
+        self.close_listeners(config);
         self.listen(sockets);
         Ok(())
     }

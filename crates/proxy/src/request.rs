@@ -230,7 +230,7 @@ fn listener<'v>(down: &Downstream<'_>, view: &'v View) -> Option<&'v Listener> {
     if let (false, Link::Http2(link)) = (is_same, &down.link) {
         link.stream.retire();
     }
-    own.or(anew.filter(|_| client.direction == Direction::Inbound))
+    own.or_else(|| anew.filter(|_| client.direction == Direction::Inbound))
 }
 
 /// Host and path by which a request is routed; CONNECT has no path.

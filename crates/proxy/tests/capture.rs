@@ -50,13 +50,19 @@ fn cluster(name: &str, endpoints: &[SocketAddr], rest: &str) -> String {
 
 /// A connection that was made to `destination`.
 #[track_caller]
-fn connect(proxy: &ProxyProcess, destination: impl ToString) -> RawClient {
+fn connect(proxy: &ProxyProcess, destination: &impl ToString) -> RawClient {
+    connect_by("outbound", proxy, destination)
+}
+
+/// The same, redirected to another listener.
+#[track_caller]
+fn connect_by(listener: &str, proxy: &ProxyProcess, destination: &impl ToString) -> RawClient {
     let destination: SocketAddr = destination.to_string().parse().unwrap();
     let (family, source) = match destination {
         SocketAddr::V4(_) => ("TCP4", "192.0.2.7"),
         SocketAddr::V6(_) => ("TCP6", "2001:db8::7"),
     };
-    let mut client = RawClient::connect(proxy.listener("outbound"));
+    let mut client = RawClient::connect(proxy.listener(listener));
     let (ip, port) = (destination.ip(), destination.port());
     client.send(format!("PROXY {family} {source} {ip} 40000 {port}\r\n"));
     client
@@ -77,11 +83,11 @@ fn two_services_on_one_port_are_told_apart_by_their_addresses() {
         );
     let clusters = cluster("web", &[http.addr()], "") + &cluster("mail", &[tcp.addr()], "");
     let proxy = start(&listeners, &clusters);
-    assert_eq!(connect(&proxy, HTTP_SERVICE).get("/").status(), 200);
-    connect(&proxy, TCP_SERVICE).expect("hello");
+    assert_eq!(connect(&proxy, &HTTP_SERVICE).get("/").status(), 200);
+    connect(&proxy, &TCP_SERVICE).expect("hello");
     assert_eq!((http.connection_count(), tcp.connection_count()), (1, 1));
     // The name in the request does not matter: the address was chosen by whoever connected.
-    let mut client = connect(&proxy, HTTP_SERVICE);
+    let mut client = connect(&proxy, &HTTP_SERVICE);
     let answer = client.ask("GET / HTTP/1.1\r\nhost: mail:80\r\n\r\n");
     assert_eq!((answer.status(), http.request_count()), (200, 2));
 }
@@ -93,7 +99,7 @@ fn both_families_of_a_service_lead_to_it() {
     let listeners = listener("web", &addresses, "routes: [{cluster: web}]");
     let proxy = start(&listeners, &cluster("web", &[app.addr()], ""));
     for destination in addresses {
-        assert_eq!(connect(&proxy, destination).get("/").status(), 200);
+        assert_eq!(connect(&proxy, &destination).get("/").status(), 200);
     }
 }
 
@@ -102,7 +108,7 @@ fn what_is_not_of_the_mesh_passes_through_to_where_it_was_meant_for() {
     let (app, other) = (EchoServer::start(), EchoServer::start());
     let listeners = listener("web", &[HTTP_SERVICE], "routes: [{cluster: web}]");
     let proxy = start(&listeners, &cluster("web", &[app.addr()], ""));
-    assert_eq!(connect(&proxy, other.addr()).get("/").status(), 200);
+    assert_eq!(connect(&proxy, &other.addr()).get("/").status(), 200);
     assert_eq!((app.request_count(), other.request_count()), (0, 1));
     let labels = [("destination_workload", "passthrough"), ("protocol", "tcp")];
     proxy.metric_becomes("leno_requests_total", &labels, 1.0);
@@ -134,7 +140,7 @@ fn each_endpoint_of_a_headless_service_is_reached_by_its_own_address() {
     let cluster = cluster("db", &addrs, ", balance: originalDestination");
     let proxy = start(&listeners, &cluster);
     for (count, place) in (1..).zip([2, 0, 2, 2]) {
-        let answer = connect(&proxy, addrs[place]).get("/");
+        let answer = connect(&proxy, &addrs[place]).get("/");
         assert_eq!((count, answer.status()), (count, 200));
     }
     assert_eq!(
@@ -151,7 +157,7 @@ fn endpoint_that_left_is_not_replaced_by_another() {
     let listeners = listener("db", &addrs, "routes: [{cluster: db}]");
     let cluster = cluster("db", &[stays.addr()], ", balance: originalDestination");
     let proxy = start(&listeners, &cluster);
-    assert_eq!(connect(&proxy, left.addr()).get("/").status(), 503);
+    assert_eq!(connect(&proxy, &left.addr()).get("/").status(), 503);
     assert_eq!((stays.request_count(), left.request_count()), (0, 0));
 }
 
@@ -172,7 +178,7 @@ fn requests_are_shared_by_weight() {
         &listener("web", &[HTTP_SERVICE], &routes),
         &clusters.collect::<String>(),
     );
-    let mut client = connect(&proxy, HTTP_SERVICE);
+    let mut client = connect(&proxy, &HTTP_SERVICE);
     for _ in 0..800 {
         assert_eq!(client.get("/").status(), 200);
     }
@@ -189,13 +195,36 @@ fn connections_stay_with_their_service_when_others_come_and_go() {
     let other = listener("a", &[TCP_SERVICE], "routes: [{cluster: web}]");
     let clusters = cluster("web", &[app.addr()], "");
     let proxy = start(&web, &clusters);
-    let mut client = connect(&proxy, HTTP_SERVICE);
+    let mut client = connect(&proxy, &HTTP_SERVICE);
     assert_eq!(client.get("/").status(), 200);
     let yaml = std::fs::read_to_string(proxy.config()).unwrap();
     proxy.reconfigure(&yaml.replace(&web, &(other + &web)));
     assert_eq!(client.get("/").status(), 200);
     proxy.reconfigure(&yaml.replace(&web, ""));
     assert_eq!(client.get("/").status(), 404);
+}
+
+#[test]
+fn what_comes_in_after_its_listener_was_taken_away_goes_where_it_was_made_to() {
+    let app = EchoServer::start();
+    let address = app.addr();
+    let inbound = "- {name: inbound, direction: inbound, address: \"127.0.0.1:0\", \
+                   originalDestination: true, proxyProtocol: true, routes: [{cluster: \
+                   passthrough}]}\n";
+    let web = format!(
+        "- {{name: web, direction: inbound, bind: false, address: \"{address}\", routes: \
+         [{{cluster: web}}]}}\n"
+    );
+    let clusters = cluster("web", &[address], "");
+    let proxy = start(&(inbound.to_owned() + &web), &clusters);
+    let mut client = connect_by("inbound", &proxy, &address);
+    assert_eq!(client.get("/").status(), 200);
+    let yaml = std::fs::read_to_string(proxy.config()).unwrap();
+    proxy.reconfigure(&yaml.replace(&web, ""));
+    // Those who send learn of it in their own time.
+    assert_eq!(client.get("/").status(), 200);
+    assert_eq!(client.get("/").status(), 200);
+    assert_eq!(app.request_count(), 3);
 }
 
 #[test]
@@ -219,5 +248,5 @@ fn workload_that_calls_itself_is_not_asked_for_a_certificate() {
         id.paths.certificate, id.paths.key, id.paths.trust_bundle
     );
     let proxy = start_with(&files, &listeners, &clusters);
-    assert_eq!(connect(&proxy, HTTP_SERVICE).get("/").status(), 200);
+    assert_eq!(connect(&proxy, &HTTP_SERVICE).get("/").status(), 200);
 }

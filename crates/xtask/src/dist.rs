@@ -46,7 +46,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-const PROGRAMS: &[&str] = &["leno-proxy", "leno"];
+const PROGRAMS: &[&str] = &["leno-proxy", "leno-control", "leno"];
 
 /// Builds every program for every processor; an error when a compiler is missing or a binary is
 /// not static.
@@ -62,7 +62,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     let folder = root.join("dist");
     fs::create_dir_all(&folder)?;
     for target in targets {
-        let built = build(root, target, "dist", &["proxy", "cli"])?;
+        let built = build(root, target, "dist", &["proxy", "control", "cli"])?;
         for program in PROGRAMS {
             let binary = folder.join(format!("{program}-{}-linux", target.processor));
             fs::copy(built.join(program), &binary)

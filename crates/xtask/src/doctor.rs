@@ -24,6 +24,11 @@ const TOOLS: &[Tool] = &[
         look: cgroups,
     },
     Tool {
+        name: "network",
+        without: "meshes on this machine are not tested (Debian: iproute2, nftables or iptables)",
+        look: || find("ip").and_then(|_| program("nft").or_else(|| program("iptables"))),
+    },
+    Tool {
         name: "envoy",
         without: "comparisons with Envoy are left out (`make envoy` installs it)",
         look: || program("envoy"),

@@ -104,17 +104,17 @@ impl Proxies {
     /// there are none, 0 if one of them never said.
     #[must_use]
     pub fn bundle(&self, workloads: &[WorkloadKey]) -> u64 {
-        let mut known = lock(&self.bundles).clone();
-        for proxy in lock(&self.seats).values() {
+        let mut live = BTreeMap::new();
+        for proxy in self.all() {
             // Of several sidecars the one that is behind counts.
             let bundle = lock(&proxy.state).bundle;
-            let least = known.entry(proxy.workload.clone()).or_insert(bundle);
+            let least = live.entry(proxy.workload.clone()).or_insert(bundle);
             *least = bundle.min(*least);
         }
-        let known = workloads
-            .iter()
-            .map(|workload| known.get(workload).copied().unwrap_or(0));
-        known.min().unwrap_or(u64::MAX)
+        let away = lock(&self.bundles);
+        let has = |workload| live.get(workload).or_else(|| away.get(workload));
+        let has = workloads.iter().map(|workload| has(workload).copied());
+        has.map(Option::unwrap_or_default).min().unwrap_or(u64::MAX)
     }
 
     /// Forgets workloads that are not in the mesh any more.
@@ -163,10 +163,17 @@ impl Seat {
         state.generation = stream.generation();
         state.is_settled = stream.is_idle();
         state.kinds = kinds;
-        if stream.is_settled(Kind::Secret) && state.bundle != bundle {
-            state.bundle = bundle;
-            lock(&self.proxies.bundles).insert(self.proxy.workload.clone(), bundle);
+        let is_new = stream.is_settled(Kind::Secret) && state.bundle != bundle;
+        drop(state);
+        if is_new {
+            self.note_bundle(bundle);
         }
+    }
+
+    /// Notes that the sidecar uses the trust bundle of that number.
+    pub(super) fn note_bundle(&self, bundle: u64) {
+        lock(&self.proxy.state).bundle = bundle;
+        lock(&self.proxies.bundles).insert(self.proxy.workload.clone(), bundle);
     }
 }
 

@@ -94,7 +94,10 @@ impl Session {
                 }
                 status
             }
-            written = &mut writer => written.map_or_else(|error| status_of(&error), |_| Status::ok()),
+            written = &mut writer => match written {
+                Ok(_) => Status::ok(),
+                Err(error) => status_of(&error),
+            },
         }
     }
 

@@ -1,1 +1,80 @@
-//! t
+//! Who a node says it is, and who has come how far.
+
+use super::*;
+
+fn node(id: &str, agent: &str) -> Node {
+    Node {
+        id: id.to_owned(),
+        user_agent_name: agent.to_owned(),
+        user_agent_version: "1".to_owned(),
+        ..Node::default()
+    }
+}
+
+#[test]
+fn a_nodes_id_is_a_name_and_a_namespace() {
+    for (id, expected) in [
+        ("web.default", Some(("default", "web"))),
+        ("web.v1.default", Some(("default", "web.v1"))),
+        ("web", None),
+        (".default", None),
+        ("web.", None),
+        ("", None),
+    ] {
+        let expected = expected.map(|(namespace, name)| WorkloadKey::new(namespace, name));
+        assert_eq!(workload_of(&node(id, "")), expected, "{id}");
+    }
+}
+
+#[test]
+fn what_a_client_calls_itself_is_one_short_line() {
+    assert_eq!(agent_of(&node("", "leno\n\u{1b}[1m")), "leno[1m 1");
+    assert_eq!(agent_of(&Node::default()), "");
+    assert!(agent_of(&node("", &"ä".repeat(1000))).len() <= AGENT_BYTES_MAX);
+}
+
+fn proxy(name: &str) -> Proxy {
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    Proxy::new(workload(name), String::new(), address, String::new())
+}
+
+fn workload(name: &str) -> WorkloadKey {
+    WorkloadKey::new("default", name)
+}
+
+#[test]
+fn a_trust_bundle_is_everybodys_when_the_last_one_has_it() {
+    let proxies = Arc::new(Proxies::default());
+    let all = [workload("a"), workload("b")];
+    assert_eq!(proxies.bundle(&[]), u64::MAX);
+    assert_eq!(proxies.bundle(&all), 0, "nobody ever said");
+    let (a, b) = (proxies.take_seat(proxy("a")), proxies.take_seat(proxy("b")));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    a.note_bundle(3);
+    assert_eq!((proxies.bundle(&all), proxies.bundle(&all[..1])), (0, 3));
+    b.note_bundle(2);
+    assert_eq!(proxies.bundle(&all), 2);
+    // Who is gone for a while still has what he had.
+    drop(b);
+    a.note_bundle(4);
+    assert_eq!(proxies.bundle(&all), 2);
+    // And who has two sidecars, what the worse of them has.
+    let second = proxies.take_seat(proxy("a")).unwrap();
+    assert_eq!(proxies.bundle(&all), 0);
+    second.note_bundle(3);
+    assert_eq!(proxies.bundle(&all[..1]), 3);
+    drop(second);
+    assert_eq!(proxies.bundle(&all[..1]), 4);
+    proxies.retain(|workload| workload.name != "b");
+    assert_eq!((proxies.bundle(&all), proxies.bundle(&all[..1])), (0, 4));
+}
+
+#[test]
+fn the_last_stream_decides_what_all_have_passed() {
+    let proxies = Arc::new(Proxies::default());
+    assert_eq!(proxies.passed(), None);
+    let seat = proxies.take_seat(proxy("a"));
+    assert_eq!(proxies.passed(), Some(0));
+    drop(seat);
+    assert_eq!(proxies.passed(), None);
+}

@@ -10,6 +10,7 @@ mod hostile;
 mod lifecycle;
 mod pages;
 mod refusals;
+mod scale;
 mod sidecar;
 mod streams;
 mod world;

@@ -56,7 +56,8 @@ pub(crate) async fn dial(world: &World, config: Arc<ClientConfig>) -> TlsStream<
 }
 
 pub(crate) async fn connect(world: &World, config: Arc<ClientConfig>) -> Channel {
-    let (channel, driver) = client::connect(dial(world, config).await).await.unwrap();
+    let stream = Box::pin(dial(world, config)).await;
+    let (channel, driver) = client::connect(stream).await.unwrap();
     tokio::spawn(driver.run(Keepalive::default()));
     channel
 }

@@ -9,7 +9,7 @@ use crate::world::{HELLO, STATUS, World};
 const HELLO_CLUSTER: &str = "outbound|80|hello.default.svc.cluster.local";
 
 async fn connected(world: &World, name: &str) -> Sidecar {
-    let credentials = enrol(world, name).await;
+    let credentials = Box::pin(enrol(world, name)).await;
     let channel = connect(world, member(&credentials)).await;
     let mut sidecar = Sidecar::new(name);
     sidecar.connect(&channel).await.unwrap();

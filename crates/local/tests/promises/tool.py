@@ -114,6 +114,12 @@ def serve(name, *specs):
     signal.pause()
 
 
+def answer(name, port):
+    """As `serve` of one `greet`, for who waits for the first line."""
+    print("there\tdone", flush=True)
+    each(int(port), lambda stream: greet(stream, name))
+
+
 # ---- their clients ----------------------------------------------------------------------------
 
 
@@ -190,8 +196,7 @@ def outbound(port, *hosts):
             report(f"{way.__name__} {host}", lambda: way((host, int(port))))
 
 
-def ask(stream):
-    stream.sendall(b"ehlo\r\n")
+def hear(stream):
     data = stream.recv(4096)
     if not data:
         raise OSError(errno.ECONNRESET, "")
@@ -209,7 +214,7 @@ def new(address, protocol=0):
 def plain(address, stream=None):
     with stream or new(address) as stream:
         stream.connect(address)
-        return ask(stream)
+        return hear(stream)
 
 
 def from_a_port(address):
@@ -227,7 +232,7 @@ def by_its_device(address):
 
 def by_a_child(address):
     code = "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 1)"
-    code += "; s.sendall(b'ehlo\\r\\n'); print(s.recv(4096).decode() or sys.exit(1))"
+    code += "; print(s.recv(4096).decode() or sys.exit(1))"
     command = [sys.executable, "-c", code, address[0], str(address[1])]
     child = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     if child.returncode:
@@ -241,15 +246,7 @@ def fast_open(address):
             stream.sendto(b"ehlo\r\n", socket.MSG_FASTOPEN, address)
         except BlockingIOError:
             pass
-        stream.settimeout(1)
-        return plain_rest(stream)
-
-
-def plain_rest(stream):
-    data = stream.recv(4096)
-    if not data:
-        raise OSError(errno.ECONNRESET, "")
-    return data.decode().strip()
+        return hear(stream)
 
 
 def mptcp(address):

@@ -12,8 +12,8 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use xds::grpc::Keepalive;
 use xds::grpc::client::{Channel, connect};
+use xds::grpc::{Error, Keepalive};
 
 /// For TCP and TLS together, per address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const ALPN: &[&[u8]] = &[b"h2"];
 /// A connection that calls can be made on while `driver` runs.
 pub(super) struct Link {
     pub(super) channel: Channel,
-    pub(super) driver: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>,
+    pub(super) driver: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
     pub(super) address: SocketAddr,
 }
 
@@ -50,7 +50,8 @@ pub(super) async fn open(
     let start = usize::try_from(crate::random::seed() >> 1).unwrap_or(0);
     let count = plane.addresses.len();
     for address in (0..count).map(|step| plane.addresses[(start % count + step) % count]) {
-        match tokio::time::timeout(CONNECT_TIMEOUT, open_at(address, &connector)).await {
+        let opened = Box::pin(open_at(address, &connector));
+        match tokio::time::timeout(CONNECT_TIMEOUT, opened).await {
             Ok(Ok(link)) => return Ok(link),
             Ok(Err(error)) => failed = Some(error),
             Err(_) => failed = Some(anyhow::anyhow!("{address} does not answer")),
@@ -67,7 +68,7 @@ async fn open_at(address: SocketAddr, connector: &TlsConnector) -> anyhow::Resul
     tls::check_alpn(stream.get_ref().1.alpn_protocol(), ALPN)
         .map_err(|_| anyhow::anyhow!("{address} does not speak HTTP/2"))?;
     let (channel, driver) = connect(stream).await?;
-    let driver = Box::pin(async move { Ok(driver.run(Keepalive::default()).await?) });
+    let driver = Box::pin(driver.run(Keepalive::default()));
     Ok(Link {
         channel,
         driver,
@@ -77,10 +78,10 @@ async fn open_at(address: SocketAddr, connector: &TlsConnector) -> anyhow::Resul
 
 /// What is wrong with who answers, in words.
 fn explain(error: std::io::Error) -> anyhow::Error {
-    use rustls::{CertificateError, Error, OtherError};
+    use rustls::{CertificateError, OtherError};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     match inner {
-        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(why)))) => {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(why)))) => {
             anyhow::anyhow!("{why}")
         }
         _ => error.into(),

@@ -1,6 +1,6 @@
-//! The sidecar's own certificate: the key that is made here, the request for it, and when it is time
-//! for the next. Used by `control`. The key leaves this process for the state directory only, if
-//! there is one.
+//! The sidecar's own certificate: the key that is made here, the request for it, and when it is
+//! time for the next. Used by `control`. The key leaves this process for the state directory only,
+//! if there is one.
 
 use crate::random;
 use anyhow::Context;
@@ -186,5 +186,95 @@ impl Leaf {
             .first()
             .map(|leaf| leaf.not_after.clone())
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use identity::ca::Authority;
+
+    const DOMAIN: &str = "cluster.local";
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    fn id(name: &str) -> SpiffeId {
+        SpiffeId::of_service_account(DOMAIN, "default", name).unwrap()
+    }
+
+    /// A leaf of `web` with so much left of its life.
+    fn leaf(root: &Authority, left: Duration) -> Leaf {
+        let key = key::generate().unwrap();
+        let csr = key.csr(&id("web")).unwrap();
+        let chain = root.sign_csr(&csr, &id("web"), left, SystemTime::now());
+        let signed = Signed {
+            key,
+            chain: chain.unwrap().pem,
+            authorities: root.certificate_pem().to_owned(),
+            revocations: String::new(),
+        };
+        Leaf::of(signed, DOMAIN).unwrap()
+    }
+
+    fn root() -> Authority {
+        Authority::create(DOMAIN, SystemTime::now()).unwrap()
+    }
+
+    #[test]
+    fn leaf_of_any_life_is_renewed_within_it_and_not_at_once() {
+        let root = root();
+        for left in [24 * HOUR, HOUR, HOUR / 60, Duration::from_secs(6)] {
+            let leaf = leaf(&root, left);
+            let due = leaf.renewal_due(SystemTime::now());
+            let soonest = left / 3 - Duration::from_secs(2);
+            assert!(due >= soonest && due < left, "{left:?}: {due:?}");
+        }
+        let short = leaf(&root, Duration::from_secs(2)).renewal_due(SystemTime::now());
+        assert!(!short.is_zero() && short <= RENEWAL_PAUSE, "{short:?}");
+    }
+
+    #[test]
+    fn renewal_that_failed_is_put_off_but_not_past_the_end() {
+        let (root, now) = (root(), SystemTime::now());
+        for (left, most) in [(24 * HOUR, RETRY_MAX), (HOUR / 60, HOUR / 600)] {
+            let mut leaf = leaf(&root, left);
+            leaf.put_off(now);
+            let due = leaf.renewal_due(now);
+            assert!(
+                due >= most / 2 - RENEWAL_PAUSE && due <= most,
+                "{left:?}: {due:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn newer_authority_brings_the_renewal_forward() {
+        let (old, new) = (root(), root());
+        let mut leaf = leaf(&old, 24 * HOUR);
+        let mut bundle = model::TrustBundle {
+            name: "ROOTCA".to_owned(),
+            authorities: old.certificate_pem().to_owned() + new.certificate_pem(),
+            revocations: String::new(),
+        };
+        leaf.trust(&bundle, HOUR).unwrap();
+        assert!(
+            leaf.renewal_due(SystemTime::now()) > HOUR,
+            "ours is the newest"
+        );
+        bundle.authorities = new.certificate_pem().to_owned() + old.certificate_pem();
+        leaf.trust(&bundle, HOUR).unwrap();
+        assert!(leaf.renewal_due(SystemTime::now()) <= HOUR);
+        leaf.trust(&bundle, Duration::ZERO).unwrap();
+        assert_eq!(leaf.renewal_due(SystemTime::now()), Duration::ZERO);
+    }
+
+    #[test]
+    fn leaf_is_of_one_workload() {
+        let leaf = leaf(&root(), HOUR);
+        assert!(leaf.check_id(&id("web")).is_ok());
+        let error = leaf.check_id(&id("mail")).unwrap_err().to_string();
+        assert!(
+            error.contains("sa/web") && error.contains("sa/mail"),
+            "{error}"
+        );
     }
 }

@@ -90,8 +90,8 @@ impl Mesh {
         unknown.map(str::to_owned).collect()
     }
 
-    /// After endpoints were taken up from an earlier life: who led to them was used then. Those that
-    /// nobody leads to any more are forgotten.
+    /// After endpoints were taken up from an earlier life: who led to them was used then. Those
+    /// that nobody leads to any more are forgotten.
     pub(super) fn recall_use(&mut self) {
         let is_known = |cluster| self.endpoints.contains_key(cluster);
         let names = self.listeners.keys();
@@ -218,8 +218,8 @@ impl Mesh {
     }
 }
 
-/// Whether the routes do not come with the listener. Those of one that reads nothing always do: where
-/// it has none, it leads nowhere.
+/// Whether the routes do not come with the listener. Those of one that reads nothing always do:
+/// where it has none, it leads nowhere.
 fn asks_for_routes(listener: &Listener) -> bool {
     listener.protocol != ListenerProtocol::Tcp && listener.routes.is_empty()
 }

@@ -1,6 +1,6 @@
 //! What a sidecar keeps on disk, if it is allowed to, so that it can start and serve without its
-//! control plane: certificate, key, and resources as they came. Used by `control`. The directory and
-//! all in it is for its owner alone; each file is replaced in one step.
+//! control plane: certificate, key, and resources as they came. Used by `control`. The directory
+//! and all in it is for its owner alone; each file is replaced in one step.
 
 use super::leaf::Leaf;
 use super::mesh::Mesh;

@@ -1,5 +1,5 @@
-//! The control plane's side of connections: TLS, gRPC, calls. Runs on its own thread, which ends all
-//! of them when it ends.
+//! The control plane's side of connections: TLS, gRPC, calls. Runs on its own thread, which ends
+//! all of them when it ends.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ async fn serve(tcp: TcpStream, shared: Arc<Shared>) -> Option<()> {
     }
     let (cut, cuts) = mpsc::unbounded_channel();
     let desk = Arc::new(Desk { shared, peer, cut });
-    drive(connection, cuts, &desk).await
+    Box::pin(drive(connection, cuts, &desk)).await
 }
 
 async fn drive(

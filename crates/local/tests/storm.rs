@@ -1,0 +1,24 @@
+//! Nothing is lost while everything changes: a mesh of the real programs under load, whose
+//! configuration, certificates, roots and control plane come and go. Needs root; without it the
+//! tests say that they were skipped. With `LENO_SOAK` set each goes on for longer.
+
+#[path = "storm/absence.rs"]
+mod absence;
+#[path = "storm/certificates.rs"]
+mod certificates;
+#[path = "storm/changes.rs"]
+mod changes;
+#[path = "storm/echo.rs"]
+mod echo;
+#[path = "storm/load.rs"]
+mod load;
+#[path = "storm/pages.rs"]
+mod pages;
+#[path = "storm/resources.rs"]
+mod resources;
+#[path = "storm/scale.rs"]
+mod scale;
+#[path = "storm/told.rs"]
+mod told;
+#[path = "storm/world.rs"]
+mod world;

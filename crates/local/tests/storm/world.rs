@@ -1,0 +1,426 @@
+//! A mesh with its real programs and addresses that no other test has. Taken down when dropped.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use intercept::netns;
+use local::folder::Folder;
+use local::process::{Identity, Launcher};
+use local::state::State;
+use local::{Start, teardown};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::pages;
+
+/// Only a test that fails waits this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+const ADMIN: &str = "127.0.0.1:15000";
+const PROGRAMS: [&str; 3] = ["leno", "leno-control", "leno-proxy"];
+
+/// What is set otherwise than it is by itself, so that what takes days is done in seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Haste {
+    /// How long certificates hold.
+    pub(crate) leaf_ttl: &'static str,
+    /// How long sidecars take to renew theirs when they are to.
+    pub(crate) renewal_spread: &'static str,
+}
+
+impl Default for Haste {
+    fn default() -> Self {
+        Self {
+            leaf_ttl: "24h",
+            renewal_spread: "2s",
+        }
+    }
+}
+
+/// Whether everything is to be done in full.
+pub(crate) fn is_soak() -> bool {
+    std::env::var_os("LENO_SOAK").is_some()
+}
+
+pub(crate) struct World {
+    folder: TempDir,
+    start: Start,
+    subnet: u32,
+    /// One mesh at a time: they share two processors.
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl World {
+    /// None, said aloud, without root or programs; that is a failure where root was promised.
+    pub(crate) fn make(haste: Haste) -> Option<Self> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let built = Path::new(env!("CARGO_BIN_EXE_leno-stand-in"))
+            .parent()
+            .unwrap();
+        let missing = PROGRAMS.iter().find(|name| !built.join(name).exists());
+        let why = match missing {
+            _ if !rustix::process::geteuid().is_root() => "a mesh on one machine needs root",
+            Some(_) => "`cargo build --workspace --bins` has not been run with this profile",
+            None => "",
+        };
+        if !why.is_empty() {
+            let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
+            assert!(!promised, "{why}");
+            println!("SKIPPED: {why}");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let pid = std::process::id();
+        let start = Start {
+            name: format!("storm{pid}").parse().unwrap(),
+            base: folder.path().join("run"),
+            source: folder.path().join("mesh.yaml"),
+            launcher: Launcher {
+                program: folder.path().join("leno"),
+                args: vec!["workload".into()],
+            },
+            control: folder.path().join("control"),
+            proxy: folder.path().join("proxy"),
+        };
+        let world = Self {
+            folder,
+            start,
+            subnet: pid % 4096,
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        world.lay_out(built, haste);
+        Some(world)
+    }
+
+    /// Users of the mesh may not enter the folder of whoever built it.
+    fn lay_out(&self, built: &Path, haste: Haste) {
+        let Haste {
+            leaf_ttl,
+            renewal_spread,
+        } = haste;
+        for name in PROGRAMS {
+            let place = self.folder.path().join(name);
+            let linked = fs::hard_link(built.join(name), &place);
+            linked
+                .or_else(|_| fs::copy(built.join(name), &place).map(drop))
+                .unwrap();
+        }
+        let base = self.folder.path().display();
+        let away = self.away();
+        let control = format!(
+            "[ -e {} ] && exit 1\nexec {base}/leno-control --leaf-ttl {leaf_ttl} \"$@\"\n",
+            away.display()
+        );
+        let own = "\"${2%bootstrap.yaml}sidecar/bootstrap.yaml\"";
+        let proxy = format!(
+            "sed 's/\"control\": {{/&\"renewalSpread\": \"{renewal_spread}\",/' \"$2\" > {own}\n\
+             exec {base}/leno-proxy --config {own}\n"
+        );
+        for (path, script) in [(&self.start.control, control), (&self.start.proxy, proxy)] {
+            fs::write(path, format!("#!/bin/sh\n{script}")).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    /// While it exists, no control plane starts.
+    fn away(&self) -> PathBuf {
+        self.folder.path().join("away")
+    }
+
+    /// Brings up what `resources` say.
+    #[track_caller]
+    pub(crate) fn up(&self, resources: &str) {
+        let (high, low) = (self.subnet >> 8, self.subnet & 255);
+        let range = |first: u32, sixth: &str| {
+            format!(
+                "[10.{}.{low}.0/24, \"{sixth}:{:x}::/112\"]",
+                first + high,
+                self.subnet
+            )
+        };
+        let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
+        let (workloads, services) = (range(160, "fd16"), range(192, "fd17"));
+        let spec = format!("spec: {{workloadCIDRs: {workloads}, serviceCIDRs: {services}}}\n");
+        fs::write(&self.start.source, format!("{config}{spec}{resources}")).unwrap();
+        local::up(&self.start).unwrap();
+    }
+
+    /// Has `text` say what the mesh is to be, but for its configuration.
+    pub(crate) fn replace(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(&self.start.source).unwrap();
+        assert!(text.contains(from), "{from} in {text}");
+        replace(&self.start.source, &text.replace(from, to));
+    }
+
+    fn layout(&self) -> Folder {
+        Folder::new(&self.start.base, &self.start.name)
+    }
+
+    /// Tells the control plane more; nothing: not any more.
+    pub(crate) fn tell(&self, name: &str, resources: &str) {
+        let path = self.layout().source().join(format!("{name}.yaml"));
+        match resources {
+            "" => fs::remove_file(path).unwrap(),
+            _ => replace(&path, resources),
+        }
+    }
+
+    /// A workload has gone: the control plane is told nothing of where it is. Gives what it was
+    /// told.
+    pub(crate) fn withdraw(&self, workload: &str) -> Withdrawn {
+        let path = self.layout().status().join(format!("{workload}.yaml"));
+        let text = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        Withdrawn { path, text }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State::load(&self.layout().state()).unwrap().unwrap()
+    }
+
+    /// Runs `work` in the network of a workload.
+    pub(crate) fn inside<T: Send>(&self, workload: &str, work: impl FnOnce() -> T + Send) -> T {
+        let state = self.state();
+        let running = state.workload(&workload.parse().unwrap()).unwrap();
+        netns::inside(&running.netns, work).unwrap()
+    }
+
+    pub(crate) fn address(&self, workload: &str) -> IpAddr {
+        self.state()
+            .workload(&workload.parse().unwrap())
+            .unwrap()
+            .addresses[0]
+    }
+
+    /// A page of a sidecar.
+    #[track_caller]
+    pub(crate) fn page(&self, workload: &str, path: &str) -> String {
+        self.inside(workload, || {
+            pages::fetch(TcpStream::connect(ADMIN), ("GET", path)).unwrap()
+        })
+    }
+
+    /// What a sidecar uses, as soon as it uses what `holds`.
+    #[track_caller]
+    pub(crate) fn await_config(&self, workload: &str, holds: impl Fn(&Value) -> bool + Sync) {
+        let uses = |page: &str| {
+            let page: Value = serde_json::from_str(page).unwrap();
+            (page["generation"] == page["applied"] && holds(&page["config"])).then_some(())
+        };
+        self.inside(workload, || {
+            let fetch = || pages::fetch(TcpStream::connect(ADMIN), ("GET", "/config_dump")).ok();
+            until(|| uses(&fetch()?), || fetch().unwrap_or_default());
+        });
+    }
+
+    /// The sum of a sidecar's counters of that name whose labels contain `label`.
+    #[track_caller]
+    pub(crate) fn count(&self, workload: &str, name: &str, label: &str) -> u64 {
+        pages::sum(&self.page(workload, "/metrics"), name, label)
+    }
+
+    /// The serial numbers of a sidecar's certificate and of who signed it.
+    #[track_caller]
+    pub(crate) fn serials(&self, workload: &str) -> [String; 2] {
+        let page: Value = serde_json::from_str(&self.page(workload, "/certs")).unwrap();
+        [0, 1].map(|place| {
+            page["certificateChain"][place]["serial"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+    }
+
+    /// A page of the control plane, if there is one now.
+    pub(crate) fn control_page(&self, path: &str) -> Option<String> {
+        let admin: SocketAddr = self.state().admin?.parse().unwrap();
+        pages::fetch(TcpStream::connect(admin), ("GET", path)).ok()
+    }
+
+    /// What the control plane has counted since its start.
+    pub(crate) fn control_count(&self, name: &str, label: &str) -> u64 {
+        let page = until(
+            || self.control_page("/metrics"),
+            || "no control plane".into(),
+        );
+        pages::sum(&page, name, label)
+    }
+
+    /// Asks at the operator's socket.
+    #[track_caller]
+    pub(crate) fn operate(&self, method: &str, path: &str) -> Value {
+        let socket = std::os::unix::net::UnixStream::connect(self.layout().operator());
+        serde_json::from_str(&pages::fetch(socket, (method, path)).unwrap()).unwrap()
+    }
+
+    /// Certificates that were signed so far.
+    pub(crate) fn issued(&self) -> usize {
+        let log = fs::read_to_string(self.layout().control().join("issued.log")).unwrap();
+        log.lines()
+            .filter(|line| line.contains("\"issued\""))
+            .count()
+    }
+
+    /// Waits until the control plane has told all sidecars everything.
+    pub(crate) fn await_settled(&self) {
+        let wanted = self.state().workloads.len();
+        let settled = || {
+            let page: Value = serde_json::from_str(&self.control_page("/proxies")?).ok()?;
+            let proxies = page["proxies"].as_array()?;
+            let is_settled =
+                |one: &&Value| one["settled"] == true && one["generation"] == page["generation"];
+            (proxies.iter().filter(is_settled).count() >= wanted).then_some(())
+        };
+        until(settled, || {
+            self.control_page("/proxies").unwrap_or_default()
+        });
+    }
+
+    /// Ends the control plane by `signal`; comes back when the next one is asked for.
+    pub(crate) fn end_control(&self, signal: Signal) {
+        let before = self.state().control;
+        send(before.process.unwrap(), signal);
+        until(
+            || (self.state().control.process != before.process).then_some(()),
+            || "the control plane goes on".into(),
+        );
+    }
+
+    pub(crate) fn await_control(&self) {
+        until(
+            || {
+                self.state()
+                    .control
+                    .process
+                    .and(self.control_page("/ready"))
+            },
+            || "there is no control plane".into(),
+        );
+    }
+
+    /// No control plane from now on.
+    pub(crate) fn leave_alone(&self) {
+        fs::write(self.away(), "").unwrap();
+        self.end_control(Signal::KILL);
+    }
+
+    /// There may be one again.
+    pub(crate) fn come_back(&self) {
+        fs::remove_file(self.away()).unwrap();
+        self.await_control();
+    }
+
+    /// Ends a sidecar; comes back when the next one is ready.
+    pub(crate) fn restart_sidecar(&self, workload: &str) {
+        let id = workload.parse().unwrap();
+        let life = || self.state().workload(&id).unwrap().sidecar.clone();
+        let before = life().process.unwrap();
+        send(before, Signal::KILL);
+        until(
+            || life().process.filter(|process| *process != before),
+            || fs::read_to_string(self.layout().log()).unwrap_or_default(),
+        );
+        let ready = || {
+            let answer = self.inside(workload, || {
+                pages::fetch(TcpStream::connect(ADMIN), ("GET", "/ready"))
+            });
+            answer.ok()
+        };
+        until(ready, || "the sidecar is not ready".into());
+    }
+
+    /// Resident memory of a sidecar, in KiB.
+    pub(crate) fn resident_kib(&self, workload: &str) -> u64 {
+        let state = self.state();
+        let sidecar = &state.workload(&workload.parse().unwrap()).unwrap().sidecar;
+        let path = format!("/proc/{}/status", sidecar.process.unwrap().pid);
+        let status = fs::read_to_string(path).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// `leno`, in a workload as its user.
+    pub(crate) fn leno(&self, workload: &str, args: &[&str]) -> Command {
+        let leno = &self.start.launcher.program;
+        let mut command = Command::new(leno);
+        command.args(["exec", "--name", self.start.name.as_str(), "--runtime"]);
+        command
+            .arg(&self.start.base)
+            .args([workload, "--"])
+            .arg(leno)
+            .args(args);
+        command
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let folder = self.layout();
+        if thread::panicking() {
+            let files = [folder.log(), folder.output("control", "err")].into_iter();
+            let state = State::load(&folder.state()).ok().flatten();
+            let workloads = state.into_iter().flat_map(|state| state.workloads);
+            let sidecars = workloads.map(|one| folder.workload(&one.id).output("sidecar", "err"));
+            for path in files.chain(sidecars) {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let lines: Vec<_> = text.lines().collect();
+                let tail = &lines[lines.len().saturating_sub(40)..];
+                eprintln!("--- {}\n{}", path.display(), tail.join("\n"));
+            }
+        }
+        if teardown::is_anything_left(&folder, &self.start.name) {
+            let _ = local::down(&self.start.base, &self.start.name);
+        }
+    }
+}
+
+/// What the control plane was told of a workload that has gone.
+pub(crate) struct Withdrawn {
+    path: PathBuf,
+    text: String,
+}
+
+impl Withdrawn {
+    /// It is there again.
+    pub(crate) fn restore(self) {
+        replace(&self.path, &self.text);
+    }
+}
+
+/// In one step, so that nobody reads a part.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, path).unwrap();
+}
+
+fn send(process: Identity, signal: Signal) {
+    assert!(process.is_alive());
+    kill_process(Pid::from_raw(process.pid).unwrap(), signal).unwrap();
+}
+
+#[track_caller]
+pub(crate) fn until<T>(find: impl Fn() -> Option<T>, why: impl Fn() -> String) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{}", why());
+        thread::sleep(Duration::from_millis(2));
+    }
+}
