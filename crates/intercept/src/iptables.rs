@@ -213,6 +213,14 @@ fn guard_outbound(policy: &Policy, family: Family) -> Vec<String> {
     if is_dropped(policy, family) {
         rules.push("! -o lo ! -p ipv6-icmp -j REJECT --reject-with icmp6-adm-prohibited".into());
     }
+    // Not yet: those with which a connection begins. All others are done with here.
+    rules.push("-m conntrack --ctstatus ASSURED -j RETURN".into());
+    let others = format!(
+        "-m owner ! --uid-owner {} --socket-exists -m owner ! --uid-owner 0",
+        policy.bypass_uid
+    );
+    let guarded = policy.guarded_ports();
+    rules.extend(guarded.map(|port| format!("-p tcp --sport {port} {others} -j DROP")));
     rules.push("-m conntrack ! --ctstate NEW -j RETURN".into());
     rules.push("-m conntrack --ctstate DNAT -j RETURN".into());
     rules.push("-m owner --uid-owner 0 -j RETURN".into());
@@ -268,6 +276,13 @@ COMMIT
 -I OUTPUT -j LENO_GUARD_OUT
 -A LENO_GUARD_IN -i lo -j RETURN
 -A LENO_GUARD_IN -p udp --dport 15053 -j DROP
+-A LENO_GUARD_OUT -m conntrack --ctstatus ASSURED -j RETURN
+-A LENO_GUARD_OUT -p tcp --sport 15000 -m owner ! --uid-owner 1500 --socket-exists \
+-m owner ! --uid-owner 0 -j DROP
+-A LENO_GUARD_OUT -p tcp --sport 15001 -m owner ! --uid-owner 1500 --socket-exists \
+-m owner ! --uid-owner 0 -j DROP
+-A LENO_GUARD_OUT -p tcp --sport 15003 -m owner ! --uid-owner 1500 --socket-exists \
+-m owner ! --uid-owner 0 -j DROP
 -A LENO_GUARD_OUT -m conntrack ! --ctstate NEW -j RETURN
 -A LENO_GUARD_OUT -m conntrack --ctstate DNAT -j RETURN
 -A LENO_GUARD_OUT -m owner --uid-owner 0 -j RETURN

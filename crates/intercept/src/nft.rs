@@ -10,15 +10,14 @@ use crate::{Ipv6, Policy};
 pub fn script(policy: &Policy) -> String {
     let mut text = removal().to_owned();
     text.push_str("table inet leno {\n");
-    let nat = [("inbound", "prerouting"), ("outbound", "output")];
-    let rules = [inbound(policy), outbound(policy)];
+    let nat = [
+        ("inbound", "prerouting priority -100"),
+        ("outbound", "output priority -100"),
+        ("leaving", "postrouting priority 100"),
+    ];
+    let rules = [inbound(policy), outbound(policy), leaving()];
     for ((name, hook), rules) in nat.iter().zip(rules) {
-        chain(
-            &mut text,
-            name,
-            &format!("nat hook {hook} priority -100"),
-            &rules,
-        );
+        chain(&mut text, name, &format!("nat hook {hook}"), &rules);
     }
     let filter = [("guard_inbound", "input"), ("guard_outbound", "output")];
     let rules = [guard_inbound(policy), guard_outbound(policy)];
@@ -90,6 +89,15 @@ fn outbound(policy: &Policy) -> Vec<String> {
     rules
 }
 
+/// A socket that is bound to a device sends what is redirected out by it all the same. Among nat,
+/// which sees the first packet of a connection only: the others cost nothing.
+fn leaving() -> Vec<String> {
+    let loopback = ["ip daddr 127.0.0.0/8", "ip6 daddr ::1"];
+    loopback
+        .map(|range| format!("oifname != \"lo\" {range} drop"))
+        .to_vec()
+}
+
 fn guard_inbound(policy: &Policy) -> Vec<String> {
     let mut rules = vec!["iifname \"lo\" accept".to_owned()];
     // Names are answered inside only; by TCP this port is redirected like any other.
@@ -106,6 +114,13 @@ fn guard_outbound(policy: &Policy) -> Vec<String> {
         let other = "oifname != \"lo\" meta nfproto ipv6 meta l4proto != ipv6-icmp";
         rules.push(format!("{other} reject with icmpv6 type admin-prohibited"));
     }
+    // Not yet: those with which a connection begins. All others are done with here.
+    rules.push("ct status assured accept".into());
+    let ports: Vec<_> = policy.guarded_ports().map(|port| port.to_string()).collect();
+    let (ports, uid) = (ports.join(", "), policy.bypass_uid);
+    rules.push(format!(
+        "tcp sport {{ {ports} }} meta skuid != {{ 0, {uid} }} drop"
+    ));
     rules.push("ct state != new accept".into());
     rules.push("ct status dnat accept".into());
     rules.push("meta skuid 0 accept".into());
@@ -174,6 +189,11 @@ table inet leno {
 		ip6 daddr fd01::/16 return
 		meta l4proto tcp redirect to :15001
 	}
+	chain leaving {
+		type nat hook postrouting priority 100; policy accept;
+		oifname != \"lo\" ip daddr 127.0.0.0/8 drop
+		oifname != \"lo\" ip6 daddr ::1 drop
+	}
 	chain guard_inbound {
 		type filter hook input priority 0; policy accept;
 		iifname \"lo\" accept
@@ -181,6 +201,8 @@ table inet leno {
 	}
 	chain guard_outbound {
 		type filter hook output priority 0; policy accept;
+		ct status assured accept
+		tcp sport { 15000, 15001, 15003 } meta skuid != { 0, 1500 } drop
 		ct state != new accept
 		ct status dnat accept
 		meta skuid 0 accept

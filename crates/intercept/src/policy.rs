@@ -60,8 +60,9 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The sidecar's own ports on loopback: an application that dials them would find a listener
-    /// that was meant for redirected connections, or pages that are not its own.
+    /// The sidecar's own ports: an application that dials them on loopback would find a listener
+    /// that was meant for redirected connections, or pages that are not its own; one that listens
+    /// there while the sidecar is gone would be handed what is meant for it.
     pub(crate) fn guarded_ports(&self) -> impl Iterator<Item = u16> {
         let ports = [self.outbound_port, self.inbound_port];
         self.admin_port.into_iter().chain(ports)

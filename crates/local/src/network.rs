@@ -149,6 +149,8 @@ fn inner_script(plan: &Plan, placed: &Placed) -> String {
     for gateway in &plan.gateways {
         let _ = writeln!(script, "route add default via {gateway}");
     }
+    // What is redirected to loopback from a socket that is bound to the interface stays here too.
+    script.push_str("route add unreachable 127.0.0.0/8\n");
     script
 }
 
@@ -256,6 +258,7 @@ addr add 10.77.0.2/16 dev eth0
 addr add fd77::2/112 dev eth0 nodad
 route add default via 10.77.0.1
 route add default via fd77::1
+route add unreachable 127.0.0.0/8
 ";
         assert_eq!(inner_script(&plan, &plan.workloads[0]), inner);
     }

@@ -226,6 +226,11 @@ async fn quiet(
     }
     live.state().set_ready(false);
     log::info(format_args!("draining"));
+    if let Some(Hearing { news, agent }) = told {
+        drop(news);
+        // It has a last file to write; if it cannot, the one before is good enough.
+        tokio::time::timeout(DRAIN_SLACK, agent).await.ok();
+    }
     Ok(())
 }
 
@@ -237,31 +242,37 @@ fn begin(live: &Live, surfaces: &mut Option<Surfaces>) {
     }
 }
 
+/// What the control plane says, and who listens to it.
+struct Hearing {
+    news: mpsc::Receiver<Told>,
+    agent: tokio::task::JoinHandle<()>,
+}
+
 /// Begins to listen to the control plane, if there is one.
 fn ask_control(
     live: &Live,
     registry: &Arc<Registry>,
     wanted: UnboundedReceiver<Arc<str>>,
-) -> anyhow::Result<Option<mpsc::Receiver<Told>>> {
+) -> anyhow::Result<Option<Hearing>> {
     let config = &live.snapshot().config;
     let Some(plane) = &config.control else {
         return Ok(None);
     };
     let agent = control::Agent::new(plane, &config.workload, wanted)?;
-    let (sender, receiver) = mpsc::channel(1);
+    let (sender, news) = mpsc::channel(1);
     let (state, registry) = (Arc::clone(live.state()), Arc::clone(registry));
     let show: control::Show = Box::new(move |status| {
         let status = Arc::new(status.clone());
         registry.show_control(Arc::clone(&status));
         state.show_control(status);
     });
-    tokio::spawn(agent.run(sender, show));
-    Ok(Some(receiver))
+    let agent = tokio::spawn(agent.run(sender, show));
+    Ok(Some(Hearing { news, agent }))
 }
 
-async fn hear(told: &mut Option<mpsc::Receiver<Told>>) -> Option<Told> {
+async fn hear(told: &mut Option<Hearing>) -> Option<Told> {
     match told {
-        Some(told) => told.recv().await,
+        Some(told) => told.news.recv().await,
         None => std::future::pending().await,
     }
 }

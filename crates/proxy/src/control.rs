@@ -46,6 +46,8 @@ const SAY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Responses that are put to use together; a control plane that sends without end is answered all
 /// the same.
 const TOGETHER_MAX: usize = 16;
+/// What is known is written down at most this often: a busy mesh is no reason to wear a disk out.
+const KEEP_PERIOD: Duration = Duration::from_secs(1);
 /// How often the clock is asked whether the certificate is to be renewed: a machine that slept, or
 /// learnt the time late, does not notice otherwise.
 const CLOCK_PERIOD: Duration = Duration::from_secs(60);
@@ -86,23 +88,35 @@ pub(crate) struct Agent {
     /// What nothing waits for though it has not come: connections wait for it themselves, or it
     /// was waited for in vain.
     excused: BTreeSet<(Kind, String)>,
+    /// When what is known is to be written down, and when that was done last.
+    keep_at: Option<Instant>,
+    kept_at: Option<Instant>,
 }
 
 /// A certificate that is being signed.
 type Signing = Pin<Box<dyn Future<Output = anyhow::Result<leaf::Signed>> + Send>>;
 
 impl Agent {
-    /// Speaks with the control plane for ever, and tells `news` what follows from it.
+    /// Speaks with the control plane as long as somebody wants the `news` that follow from it.
     pub(crate) async fn run(mut self, news: mpsc::Sender<Told>, show: Show) {
+        tokio::select! {
+            () = self.speak(&news, &show) => {}
+            () = news.closed() => {}
+        }
+        self.keep_what_is_due().await;
+    }
+
+    async fn speak(&mut self, news: &mpsc::Sender<Told>, show: &Show) {
         let mut backoff = BACKOFF_MIN;
         if self.has_begun() {
             // What was kept is whole: nobody is needed to put it to use.
-            self.publish(&news).await;
+            self.publish(news).await;
         }
         loop {
             let began = Instant::now();
-            let ended = Box::pin(self.session(&news, &show)).await;
+            let ended = Box::pin(self.session(news, show)).await;
             self.machine.disconnected();
+            self.keep_what_is_due().await;
             let why = ended.as_ref().err().map(describe);
             self.status.disconnected(why.as_deref());
             show(&self.status);
@@ -228,6 +242,7 @@ impl Agent {
                     signing = renewal.is_zero().then(|| self.renew(channel));
                 }
                 () = sleep_until(complete) => {}
+                () = sleep_until(self.keep_at) => self.keep().await,
             }
             self.subscribe();
             self.say(&mut sender).await?;
@@ -312,7 +327,10 @@ impl Agent {
             credentials: leaf.credentials.clone(),
         });
         self.changed = None;
-        self.keep();
+        let due = self
+            .kept_at
+            .map_or_else(Instant::now, |at| at + KEEP_PERIOD);
+        self.keep_at.get_or_insert(due);
     }
 
     /// What was asked for and has not been answered.
@@ -329,12 +347,26 @@ impl Agent {
         self.machine.known(Kind::Listener).next().is_some()
     }
 
-    /// Writes down what is known, so that the next start needs nobody.
-    fn keep(&mut self) {
-        let Some(store) = &mut self.store else { return };
-        if let Err(error) = store.save(&self.mesh, &self.machine) {
+    async fn keep_what_is_due(&mut self) {
+        if self.keep_at.is_some() {
+            self.keep().await;
+        }
+    }
+
+    /// Writes down what is known, so that the next start needs nobody. Another thread waits for the
+    /// disk: names and admin pages do not.
+    async fn keep(&mut self) {
+        self.keep_at = None;
+        let Some(store) = self.store.clone() else {
+            return;
+        };
+        let bytes = Store::encode(&self.mesh, &self.machine);
+        let save = move || bytes.and_then(|bytes| store.save(&bytes));
+        let saved = tokio::task::spawn_blocking(save).await;
+        if let Err(error) = saved.map_err(Into::into).flatten() {
             log::warn(format_args!("what is known cannot be kept: {error:#}"));
         }
+        self.kept_at = Some(Instant::now());
     }
 }
 

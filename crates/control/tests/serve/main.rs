@@ -10,7 +10,6 @@ mod hostile;
 mod lifecycle;
 mod pages;
 mod refusals;
-mod scale;
 mod sidecar;
 mod streams;
 mod world;

@@ -396,7 +396,6 @@ COMMANDS = [
     [*ROOTED, "--mount", "umount", "/etc/resolv.conf"],
     [*ROOTED, "setpriv", "--reuid=1500", "true"],
     ["setpriv", "--reuid=1500", "true"],
-    ["setpriv", "--ambient-caps=+net_admin", "true"],
 ]
 
 

@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use intercept::{Backend, Policy};
 use local::folder::Folder;
 use local::name::MeshName;
 use local::process::Identity;
@@ -120,6 +121,14 @@ impl World {
         let mut command = limited(&self.folder.path().join("leno"));
         command.env_clear().env("PATH", local::job::PATH);
         command
+    }
+
+    /// Has rules of that kind, and no others, in a workload's namespace.
+    pub(crate) fn rule(&self, workload: &str, policy: &Policy, backend: Backend) {
+        let state = self.state();
+        let namespace = Some(&*find(&state, workload).netns);
+        intercept::remove(namespace, Backend::Detect).unwrap();
+        intercept::apply(namespace, policy, backend).unwrap();
     }
 
     pub(crate) fn name(&self) -> &MeshName {

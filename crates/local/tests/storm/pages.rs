@@ -1,4 +1,4 @@
-//! One request over HTTP/1.1 to a page, on a connection of its own; and what a page of metrics says.
+//! One request over HTTP/1.1 to a page, on a connection of its own; what a page of metrics says.
 
 use std::io::{self, Read, Write};
 

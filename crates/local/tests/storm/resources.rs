@@ -39,10 +39,11 @@ pub(crate) fn workload(name: &str, account: &str, command: &str) -> String {
 
 /// Of a hundred requests to `echo`, `other` gets `weight`.
 pub(crate) fn split(weight: u64) -> String {
-    let rest = 100 - weight;
+    let backend = |name, weight| format!("{{name: {name}, port: 80, weight: {weight}}}");
+    let backends = [backend("echo", 100 - weight), backend("other", weight)].join(", ");
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: split}}\n\
-         spec:\n  parentRefs: [{{kind: Service, name: echo, group: \"\"}}]\n  rules:\n  - backendRefs:\n    \
-         - {{name: echo, port: 80, weight: {rest}}}\n    - {{name: other, port: 80, weight: {weight}}}\n"
+         spec:\n  parentRefs: [{{kind: Service, name: echo, group: \"\"}}]\n  \
+         rules: [{{backendRefs: [{backends}]}}]\n"
     )
 }

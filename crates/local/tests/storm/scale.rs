@@ -38,7 +38,7 @@ fn f17_memory_is_for_what_is_used() {
     assert_eq!(client["kinds"]["endpoints"]["wanted"], USED);
     let resident = world.resident_kib("client");
     println!(
-        "{SERVICES} Services: {before} KiB before the first request, {resident} KiB with {USED} in use"
+        "{SERVICES} Services: {before} KiB before the first request, {resident} with {USED} in use"
     );
     assert!(resident < RESIDENT_KIB_MAX, "{resident} KiB");
 }

@@ -146,7 +146,7 @@ impl World {
             )
         };
         let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
-        let (workloads, services) = (range(160, "fd16"), range(192, "fd17"));
+        let (workloads, services) = (range(16, "fd16"), range(32, "fd17"));
         let spec = format!("spec: {{workloadCIDRs: {workloads}, serviceCIDRs: {services}}}\n");
         fs::write(&self.start.source, format!("{config}{spec}{resources}")).unwrap();
         local::up(&self.start).unwrap();
@@ -299,7 +299,7 @@ impl World {
                 self.state()
                     .control
                     .process
-                    .and(self.control_page("/ready"))
+                    .and_then(|_| self.control_page("/ready"))
             },
             || "there is no control plane".into(),
         );

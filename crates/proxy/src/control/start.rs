@@ -60,6 +60,8 @@ impl Agent {
             status: Status::default(),
             changed: None,
             excused: BTreeSet::new(),
+            keep_at: None,
+            kept_at: None,
         };
         agent.restore();
         if agent.leaf.is_none() {

@@ -25,6 +25,7 @@ const RESOURCES: &str = "resources.pb";
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A directory.
+#[derive(Clone)]
 pub(super) struct Store {
     dir: PathBuf,
 }
@@ -84,8 +85,8 @@ impl Store {
         self.replace(LEAF, text.as_bytes())
     }
 
-    /// Writes what `mesh` has, in the versions that `machine` accepted.
-    pub(super) fn save(&self, mesh: &Mesh, machine: &Client) -> anyhow::Result<()> {
+    /// What `mesh` has, in the versions that `machine` accepted, as it is written.
+    pub(super) fn encode(mesh: &Mesh, machine: &Client) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for kind in Kind::ALL {
             let mut response = DeltaDiscoveryResponse {
@@ -110,7 +111,12 @@ impl Store {
             }
             response.encode_length_delimited(&mut bytes)?;
         }
-        self.replace(RESOURCES, &bytes)
+        Ok(bytes)
+    }
+
+    /// Writes what [`Self::encode`] made. Waits for the disk.
+    pub(super) fn save(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.replace(RESOURCES, bytes)
     }
 
     /// `None` if it is not there.
@@ -165,7 +171,8 @@ mod tests {
         mesh.add(Part::Bundle(bundle()));
         machine.subscribe(Kind::Secret, [BUNDLE]);
         machine.restore(Kind::Secret, BUNDLE, "7");
-        store.save(&mesh, &machine).unwrap();
+        let bytes = Store::encode(&mesh, &machine).unwrap();
+        store.save(&bytes).unwrap();
         store
     }
 

@@ -22,20 +22,23 @@ pub struct Limits {
     pub header_bytes: u32,
     /// Bytes of all its calls that wait to be read.
     pub window_bytes: u32,
+    /// Bytes of one answer that wait for a slow peer.
+    pub buffer_bytes: usize,
     /// When a silent peer is given up.
     pub keepalive: Keepalive,
 }
 
 impl Default for Limits {
     /// 8 calls: a sidecar needs one for resources and one now and then for a certificate.
-    /// 16 KiB of headers: a token and a dozen short lines. 64 KiB wait at most, the least that
-    /// HTTP/2 has.
+    /// 16 KiB of headers: a token and a dozen short lines. 64 KiB wait at most, either way: it is
+    /// the least that HTTP/2 has.
     fn default() -> Self {
         Self {
             streams: 8,
             message_bytes: MESSAGE_BYTES_MAX,
             header_bytes: 16 << 10,
             window_bytes: 65_535,
+            buffer_bytes: 64 << 10,
             keepalive: Keepalive::default(),
         }
     }
@@ -79,6 +82,7 @@ where
     builder
         .max_concurrent_streams(limits.streams)
         .max_header_list_size(limits.header_bytes)
+        .max_send_buffer_size(limits.buffer_bytes)
         .initial_window_size(limits.window_bytes)
         .initial_connection_window_size(limits.window_bytes);
     let mut http2: server::Connection<T, Bytes> = builder.handshake(io).await?;

@@ -3,12 +3,15 @@
 
 use super::frame::{Decoder, PREFIX_BYTES, encode, prefix};
 use super::{Error, Status};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::client::ResponseFuture;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Response, StatusCode};
 use prost::Message;
 use std::future::poll_fn;
+
+/// What a frame of HTTP/2 holds, if nobody says otherwise.
+const FRAME_BYTES: usize = 16 << 10;
 
 /// The direction to the peer. Dropped without [`Self::end`] or [`Self::finish`], it cancels.
 #[derive(Debug)]
@@ -46,18 +49,25 @@ impl Sender {
         self.write(encode(message)).await
     }
 
-    /// Sends one message that lies in `parts`, which are not copied.
+    /// Sends one message that lies in `parts`. Only one frame of it is copied at a time, and what
+    /// fills frames by itself not at all.
     ///
     /// # Errors
     /// As [`Self::send`]. What was sent of it cannot be taken back: the call is of no further use.
     pub async fn send_parts(&mut self, parts: &[Bytes]) -> Result<(), Error> {
         let length = parts.iter().map(Bytes::len).sum();
-        let prefix: [u8; PREFIX_BYTES] = prefix(length);
-        self.write(Bytes::copy_from_slice(&prefix)).await?;
+        let mut frame = BytesMut::with_capacity(FRAME_BYTES.min(PREFIX_BYTES + length));
+        frame.extend_from_slice(&prefix(length));
         for part in parts {
-            self.write(part.clone()).await?;
+            if frame.len() + part.len() > FRAME_BYTES {
+                self.write(frame.split().freeze()).await?;
+            }
+            match part.len() {
+                FRAME_BYTES.. => self.write(part.clone()).await?,
+                _ => frame.extend_from_slice(part),
+            }
         }
-        Ok(())
+        self.write(frame.freeze()).await
     }
 
     /// Says that nothing more is asked; for the side that called.

@@ -446,3 +446,57 @@ fn a_stream_that_fell_behind_or_asks_for_too_much_is_ended() {
     let over = request(Kind::Endpoints, &names[..2], &[], &[]);
     assert_eq!(stream.on_request(&over, &fake), Err(Error::TooManyNames));
 }
+
+/// A generator whose numbers follow from where it began.
+fn dice() -> impl FnMut(usize) -> usize {
+    let mut state = 1_u64;
+    move |bound| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % bound
+    }
+}
+
+#[test]
+fn whatever_a_client_says_a_stream_stays_sound() {
+    const NAMES: [&str; 7] = ["a", "b", "c", "*", "", "\u{0}", "nothing"];
+    let mut dice = dice();
+    let mut fake = Fake::new(&Kind::ALL.map(|kind| (kind, "a")));
+    let mut stream = Stream::new(&fake);
+    for _ in 0..30_000 {
+        let kind = Kind::ALL[dice(Kind::COUNT)];
+        let mut some = || -> Vec<&str> { (0..dice(3)).map(|_| NAMES[dice(7)]).collect() };
+        let (more, less, known) = (some(), some(), some());
+        let known: Vec<_> = known.into_iter().map(|name| (name, "v1")).collect();
+        let mut request = request(kind, &more, &less, &known);
+        if dice(3) > 0 {
+            let refusal = (dice(2) == 0).then_some("no");
+            let answer = answer(
+                kind,
+                (stream.nonce + 1).saturating_sub(dice(7) as u64),
+                refusal,
+            );
+            request.response_nonce = answer.response_nonce;
+            request.error_detail = answer.error_detail;
+        }
+        stream.on_request(&request, &fake).unwrap();
+        match dice(12) {
+            0 => fake.set(kind, NAMES[dice(3)], ["v1", "v2", "v3"][dice(3)]),
+            1 => fake.remove(kind, NAMES[dice(3)]),
+            2 if dice(50) == 0 => stream = Stream::new(&fake),
+            _ => {}
+        }
+        for line in told(&mut stream, &fake) {
+            let names: Vec<_> = line.split(' ').skip(2).collect();
+            let is_known = |name: &&str| fake.places.iter().any(|place| place.1.name == *name);
+            let added = names.iter().filter(|name| !name.starts_with('-'));
+            assert!(
+                added
+                    .copied()
+                    .all(|name| name.is_empty() || is_known(&name)),
+                "{line}"
+            );
+        }
+    }
+}
