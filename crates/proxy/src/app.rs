@@ -1,7 +1,6 @@
 //! The only assembly: sockets, workers, the quiet thread. `run` joins the planes and is called by
 //! `main`; what happens to a configuration after the start is in [`crate::reload`].
 
-use crate::config;
 use crate::control::{self, Told};
 use crate::dns;
 use crate::heap::Trimmer;
@@ -43,7 +42,7 @@ const DRAIN_SLACK: Duration = Duration::from_secs(1);
 /// When the configuration, a certificate or an address cannot be used.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     raise_descriptors();
-    let config = Arc::new(options.apply(config::load(&options.config)?));
+    let config = Arc::new(options.load()?);
     let tickets = Tickets::new();
     let identity = Identity::load(&config, &tickets)?;
     let snapshot = Arc::new(Snapshot::build(Arc::clone(&config), identity, None)?);

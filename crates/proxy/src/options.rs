@@ -3,12 +3,13 @@
 //! where a supervisor has to have the last word: workers and the two addresses.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
 use model::Config;
 
+use crate::config;
 use crate::log::Level;
 
 /// Leno's sidecar: mutual TLS, routing and telemetry beside one workload.
@@ -20,8 +21,19 @@ use crate::log::Level;
 #[command(name = "leno-proxy", version, max_term_width = 100)]
 pub struct Options {
     /// Configuration file (YAML); its schema is in docs/configuration.md
-    #[arg(long, short, value_name = "FILE")]
-    pub config: PathBuf,
+    #[arg(long, short, value_name = "FILE", env = "LENO_CONFIG")]
+    pub config: Option<PathBuf>,
+
+    /// The configuration itself instead of a file: for a sidecar that is told the rest, paths in it
+    /// are relative to the working directory
+    #[arg(
+        long,
+        value_name = "YAML",
+        env = "LENO_BOOTSTRAP",
+        required_unless_present = "config",
+        conflicts_with = "config"
+    )]
+    pub bootstrap: Option<String>,
 
     /// Worker threads, each with its own event loop; 0: as many as the cgroup's CPU quota allows
     /// [default: the file's `workers`]
@@ -49,9 +61,25 @@ pub struct Options {
 }
 
 impl Options {
+    /// Reads the configuration, and has the command line's last word.
+    ///
+    /// # Errors
+    /// When it cannot be read, or at the first thing in it that is wrong.
+    pub fn load(&self) -> Result<Config, config::Error> {
+        let config = match (&self.config, &self.bootstrap) {
+            (Some(path), _) => config::load(path)?,
+            (None, text) => config::parse(text.as_deref().unwrap_or_default(), Path::new(""))
+                .map_err(|fault| {
+                    let path = PathBuf::from("LENO_BOOTSTRAP");
+                    config::Error::Invalid { path, fault }
+                })?,
+        };
+        Ok(self.apply(config))
+    }
+
     /// The configuration as the command line wants it. Called again after every reload.
     #[must_use]
-    pub fn apply(&self, config: Config) -> Config {
+    fn apply(&self, config: Config) -> Config {
         Config {
             workers: self.workers.unwrap_or(config.workers),
             admin: self.admin.map_or(config.admin, |Surface(address)| address),
@@ -150,6 +178,24 @@ mod tests {
         let config = options.apply(config());
         assert_eq!((config.workers, config.admin), (0, None));
         assert_eq!(config.metrics, "[::1]:0".parse().ok());
+    }
+
+    #[test]
+    fn the_configuration_may_be_given_itself() {
+        let text =
+            "workload: {name: a}\ncontrol: {addresses: [\"10.77.0.1:15128\"], trustBundle: r.pem}";
+        let read =
+            |text: &str| Options::try_parse_from(["leno-proxy", "--bootstrap", text]).unwrap();
+        let config = read(text).load().unwrap();
+        assert!(config.control.is_some());
+        let error = read("a: b").load().unwrap_err().to_string();
+        assert!(
+            error.starts_with("LENO_BOOTSTRAP:1:1: unknown key"),
+            "{error}"
+        );
+        let both = ["leno-proxy", "--config", "a", "--bootstrap", text];
+        assert!(Options::try_parse_from(both).is_err());
+        assert!(Options::try_parse_from(["leno-proxy"]).is_err());
     }
 
     #[test]

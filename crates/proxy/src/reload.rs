@@ -3,7 +3,6 @@
 //! changes of files and when the control plane has said something.
 
 use crate::admin::State;
-use crate::config;
 use crate::control::Told;
 use crate::dns::{Book, Names};
 use crate::log;
@@ -48,7 +47,7 @@ impl Live {
         (tickets, book): (Arc<Tickets>, Arc<Book>),
         seats: Arc<Vec<Seat>>,
     ) -> Self {
-        let looks = look_at(&options.config, &snapshot.config);
+        let looks = look_at(&options, &snapshot.config);
         let state = State::new(Arc::clone(&snapshot));
         Self {
             options,
@@ -126,16 +125,17 @@ impl Live {
     /// Reads everything again and puts it to use.
     pub(crate) fn reload(&mut self) -> anyhow::Result<()> {
         // Taken first: a change while we read is a change to come.
-        self.looks = look_at(&self.options.config, &self.snapshot.config);
-        let mut config = self.options.apply(config::load(&self.options.config)?);
+        self.looks = look_at(&self.options, &self.snapshot.config);
+        let mut config = self.options.load()?;
         if let Some(told) = &self.told {
             told.complete(&mut config);
         }
         let config = Arc::new(config);
         // It may name other files; the first look at itself stays, for the same reason.
-        self.looks.truncate(1);
-        let named = look_at(&self.options.config, &config);
-        self.looks.extend(named.into_iter().skip(1));
+        let itself = usize::from(self.options.config.is_some());
+        self.looks.truncate(itself);
+        let named = look_at(&self.options, &config);
+        self.looks.extend(named.into_iter().skip(itself));
         warn_of_restart(&self.snapshot.config, &config);
         let identity = match &self.told {
             None => Identity::load(&config, &self.tickets)?,
@@ -230,8 +230,8 @@ fn warn_of_restart(old: &Config, new: &Config) {
     }
 }
 
-fn look_at(path: &Path, config: &Config) -> Vec<(PathBuf, Look)> {
-    let mut paths = vec![path.to_path_buf()];
+fn look_at(options: &Options, config: &Config) -> Vec<(PathBuf, Look)> {
+    let mut paths = Vec::from_iter(options.config.clone());
     if let Some(files) = &config.identity {
         paths.extend([&files.certificate, &files.key, &files.trust_bundle].map(Clone::clone));
     }

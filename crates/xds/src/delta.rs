@@ -1,5 +1,6 @@
 //! Delta xDS: who wants which resources, and who has them in which version. Two machines without
-//! I/O and clock, fed with messages and asked for messages; `docs/xds.md` says how they are used.
+//! I/O and clock, fed with messages and asked for messages: `client` for whom is told, `server` for
+//! one stream of whom tells.
 
 pub mod client;
 pub mod ids;

@@ -26,6 +26,7 @@ mod tls;
 
 // how they travel
 pub mod delta;
+#[cfg(feature = "grpc")]
 pub mod grpc;
 
 pub use tls::{CERTIFICATE, TRUST_BUNDLE};
