@@ -3,6 +3,7 @@
 
 mod live;
 
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -335,7 +336,7 @@ impl Port {
             "operator": operator,
             "root": options.state.join(ROOTS_FILE),
         });
-        println!("{line}");
+        writeln!(io::stdout(), "{line}").context("standard output cannot be written")?;
         Ok(port)
     }
 

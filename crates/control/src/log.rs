@@ -1,7 +1,8 @@
 //! The control plane's log on standard error: one JSON object a line. No token, key or certificate
 //! ever goes through here.
 
-use std::fmt::{Display, Write};
+use std::fmt::{Display, Write as _};
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde_json::Value;
@@ -57,7 +58,9 @@ pub fn debug(event: &str, fields: Fields<'_>) {
 
 fn say(level: Level, event: &str, fields: Fields<'_>) {
     if level as u8 <= LEVEL.load(Ordering::Relaxed) {
-        eprintln!("{}", line(level, event, fields, OffsetDateTime::now_utc()));
+        let line = line(level, event, fields, OffsetDateTime::now_utc()) + "\n";
+        // A full disk takes the log, and nothing else.
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 }
 

@@ -20,6 +20,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::process::{getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use rustix::thread::{clear_ambient_capability_set, set_capabilities, set_no_new_privs};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -340,7 +341,8 @@ fn announce<'a>(surfaces: &Surfaces, bound: impl Iterator<Item = (&'a String, So
         "dns": surfaces.dns,
         "listeners": listeners,
     });
-    println!("{line}");
+    // Who does not read it, or has no room for it, is served all the same.
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 /// Waits for the workers on the quiet thread, which goes on to answer for the admin pages.

@@ -15,6 +15,7 @@ use anyhow::Context;
 use channel::Link;
 use identity::SpiffeId;
 use identity::credentials::Credentials;
+use identity::key::{self, PrivateKey};
 use leaf::Leaf;
 use mesh::Mesh;
 use model::{Cluster, Config, ControlPlane, Listener};
@@ -77,8 +78,12 @@ pub(crate) struct Agent {
     machine: Client,
     mesh: Mesh,
     leaf: Option<Leaf>,
-    /// Proves the workload until it has a certificate.
+    /// Proves the workload where no certificate does; used once.
     token: Option<String>,
+    /// The one key that the token is good for, once it was shown.
+    token_key: Option<Arc<PrivateKey>>,
+    /// Whether the last connection with the certificate came to nothing.
+    is_doubted: bool,
     store: Option<Store>,
     /// Listeners that connections wait at.
     wanted: mpsc::UnboundedReceiver<Arc<str>>,
@@ -145,9 +150,12 @@ impl Agent {
 
     /// One connection, from proof to end; well ended for another certificate.
     async fn session(&mut self, news: &mpsc::Sender<Told>, show: &Show) -> anyhow::Result<()> {
-        if self.is_nobody() {
+        // It may have been revoked while nobody was here; if it was not, it is tried again.
+        let is_doubted = std::mem::take(&mut self.is_doubted) && self.token.is_some();
+        if is_doubted || self.is_nobody() {
             Box::pin(self.enrol()).await.context("no certificate")?;
         }
+        self.is_doubted = true;
         let leaf = self.leaf.as_ref().context("no certificate")?;
         let Link {
             channel,
@@ -183,8 +191,13 @@ impl Agent {
         let Link {
             channel, driver, ..
         } = channel::open(&self.plane, None).await?;
+        // An answer may get lost, and no other key would be signed by the same token.
+        let key = match &self.token_key {
+            Some(key) => Arc::clone(key),
+            None => Arc::clone(self.token_key.insert(Arc::new(key::generate()?))),
+        };
         let signed = {
-            let mut signed = pin!(leaf::request(&channel, &self.id, Some(token)));
+            let mut signed = pin!(leaf::request(&channel, &self.id, &key, Some(token)));
             tokio::select! {
                 signed = &mut signed => signed?,
                 // The answer may have come with the end, and the token is good for no other.
@@ -192,7 +205,7 @@ impl Agent {
             }
         };
         self.adopt_leaf(signed)?;
-        self.token = None;
+        (self.token, self.token_key) = (None, None);
         Ok(())
     }
 
@@ -258,7 +271,7 @@ impl Agent {
 
     fn renew(&self, channel: &Channel) -> Signing {
         let (channel, id) = (channel.clone(), self.id.clone());
-        Box::pin(async move { leaf::request(&channel, &id, None).await })
+        Box::pin(async move { leaf::renew(&channel, &id).await })
     }
 
     /// Whether there is a new certificate. That there is none ends nothing while the old one holds.

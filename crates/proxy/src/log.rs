@@ -2,6 +2,7 @@
 //! a request; no secret ever goes through here.
 
 use std::fmt::Arguments;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Lines at or above this severity are written.
@@ -27,7 +28,9 @@ pub fn set_level(level: Level) {
 
 fn write(level: Level, name: &str, message: Arguments<'_>) {
     if level as u8 <= LEVEL.load(Ordering::Relaxed) {
-        eprintln!("leno-proxy: {name}: {message}");
+        let line = format!("leno-proxy: {name}: {message}\n");
+        // A full disk takes the log, and nothing else.
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 }
 

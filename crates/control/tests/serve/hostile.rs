@@ -1,54 +1,44 @@
 //! Peers that mean ill: whatever they send, the control plane stays as it is, and others are
-//! served. What they make it hold is measured from outside, by the pages of memory it has.
+//! served. What they make it hold is measured from outside, by the pages of memory it has. With
+//! `LENO_SOAK` set they send 100,000 of everything.
 
-use bytes::Bytes;
+mod attack;
+mod dice;
+mod frames;
+mod messages;
+mod witness;
+
+use std::sync::Arc;
+
 use http::HeaderMap;
-use prost::Message;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
 use xds::delta;
-use xds::grpc::Error;
-use xds::grpc::client::Channel;
 use xds::kind::Kind;
 use xds::proto::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
-use xds::proto::identity::{SIGN, SignRequest, SignResponse};
 
-use crate::sidecar::{Sidecar, bearer, connect, dial, enrol, member, node, stranger};
+use crate::sidecar::{Sidecar, connect, enrol, member};
 use crate::world::World;
+use attack::{ATTACKS, Attacker, Door, Sort};
+use messages::good;
+use witness::Witness;
 
-/// Of each kind.
-const ROUNDS: u64 = 300;
+/// Of each attack, and in a soak.
+const COUNT: usize = 160;
+const COUNT_SOAK: usize = 100_000;
+/// One part in so many comes before anything is measured.
+const WARM_UP: usize = 10;
+/// At the same time.
+const ATTACKERS: usize = 8;
+/// Of one attacker: a workload may ask for a few certificates at once, and then has to wait.
+const WORKLOADS: usize = 3;
+const WORKLOADS_SOAK: usize = 25;
 /// What the control plane may grow by under all of it.
-const GROWTH_BYTES: u64 = 24 << 20;
+const GROWTH_BYTES: u64 = 4 << 20;
+/// What names without end may make it hold.
+const NAMES_BYTES: u64 = 24 << 20;
 
-/// `SplitMix64`.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn bytes(&mut self, length_max: u64) -> Vec<u8> {
-        let length = self.next() % length_max;
-        (0..length).map(|_| self.next().to_be_bytes()[0]).collect()
-    }
-
-    /// `message` with some bytes changed, cut off or added.
-    fn spoil(&mut self, message: &impl Message) -> Bytes {
-        let mut bytes = message.encode_to_vec();
-        for _ in 0..self.next() % 4 {
-            let at = usize::try_from(self.next() % (bytes.len() as u64 + 1)).unwrap();
-            match self.next() % 3 {
-                0 => bytes.truncate(at),
-                1 => bytes.insert(at, self.next().to_be_bytes()[0]),
-                _ => bytes.extend(self.bytes(8)),
-            }
-        }
-        bytes.into()
-    }
+fn is_soak() -> bool {
+    std::env::var_os("LENO_SOAK").is_some()
 }
 
 fn resident_bytes(world: &World) -> u64 {
@@ -58,83 +48,103 @@ fn resident_bytes(world: &World) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Sends `requests` on one stream; whether it still lives.
-async fn send(channel: &Channel, path: &str, requests: &[Bytes]) -> Result<(), Error> {
-    let (mut sender, mut receiver) = channel.bidi(path, HeaderMap::new()).await?;
-    for request in requests {
-        sender.send_parts(std::slice::from_ref(request)).await?;
-    }
-    sender.end()?;
-    while receiver.recv_bytes().await?.is_some() {}
-    Ok(())
+/// Workloads `mean0` and so on.
+async fn add_workloads(world: &World, count: usize) {
+    let one = |number| {
+        let kind = "apiVersion: leno.dev/v1alpha1\nkind: Workload";
+        let name = format!("mean{number}");
+        format!("{kind}\nmetadata: {{name: {name}}}\nspec: {{serviceAccount: {name}}}\n---\n")
+    };
+    world.write("mean.yaml", &(0..count).map(one).collect::<String>());
+    let last = format!("default/mean{}", count - 1);
+    world
+        .wait("/mesh", |mesh| mesh["workloads"].get(&last).is_some())
+        .await;
 }
 
-fn good() -> DeltaDiscoveryRequest {
-    DeltaDiscoveryRequest {
-        node: Some(node("curl")),
-        type_url: Kind::Cluster.type_url().to_owned(),
-        resource_names_subscribe: vec!["*".to_owned(), "some".to_owned()],
-        resource_names_unsubscribe: vec!["other".to_owned()],
-        initial_resource_versions: [("some".to_owned(), "1".to_owned())].into(),
-        response_nonce: "1".to_owned(),
-        ..DeltaDiscoveryRequest::default()
+async fn attackers(world: &Arc<World>, workloads: usize) -> Vec<Attacker> {
+    add_workloads(world, workloads * ATTACKERS).await;
+    let mut attackers = Vec::new();
+    for number in 0..ATTACKERS {
+        let of_it = number * workloads..(number + 1) * workloads;
+        let names = of_it.map(|number| format!("mean{number}")).collect();
+        attackers.push(Attacker::new(world, number as u64, names).await);
     }
+    attackers
 }
 
-#[tokio::test]
-async fn random_bytes_in_tls_http2_and_messages_change_nothing() {
-    let world = World::new();
-    let credentials = enrol(&world, "curl").await;
-    let mut dice = Dice(7);
-    let before = resident_bytes(&world);
-    for round in 0..ROUNDS {
-        // Not TLS, not HTTP/2, and not gRPC, in turns.
-        if round % 20 == 0 {
-            let mut stream = tokio::net::TcpStream::connect(world.xds).await.unwrap();
-            // It may have been closed already: that is an answer.
-            let _ = stream.write_all(&dice.bytes(300)).await;
-            let mut stream = dial(&world, stranger(&world)).await;
-            let _ = stream.write_all(&dice.bytes(300)).await;
-            let _ = stream.shutdown().await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
-        }
-        if round % 10 == 0 {
-            let channel = connect(&world, member(&credentials)).await;
-            for _ in 0..10 {
-                let noise: Vec<_> = (0..3).map(|_| dice.spoil(&good())).collect();
-                // However it ends.
-                let _ = send(&channel, delta::PATH, &noise).await;
-            }
-        }
+/// `count` things by all of them together.
+async fn attack(attackers: Vec<Attacker>, door: Door, sort: Sort, count: usize) -> Vec<Attacker> {
+    let mut tasks = JoinSet::new();
+    for mut attacker in attackers {
+        tasks.spawn(async move {
+            attacker.attack(door, sort, count.div_ceil(ATTACKERS)).await;
+            attacker
+        });
     }
-    let curl = connect(&world, member(&credentials)).await;
-    Sidecar::new("curl").connect(&curl).await.unwrap();
-    let grown = resident_bytes(&world).saturating_sub(before);
-    assert!(grown < GROWTH_BYTES, "{grown} bytes more");
+    tasks.join_all().await
+}
+
+/// What the control plane has in memory when only the witness is there.
+async fn resident_at_rest(world: &World) -> u64 {
+    while world.metric("leno_control_connections_active").await != 1 {}
+    resident_bytes(world)
 }
 
 #[tokio::test]
-async fn random_requests_for_certificates_are_refused_one_by_one() {
-    let world = World::new();
-    let mut dice = Dice(11);
-    let token = world.token("curl").await;
-    let mut channel = connect(&world, stranger(&world)).await;
-    let before = resident_bytes(&world);
-    for round in 0..ROUNDS {
-        if round % 10 == 0 {
-            channel = connect(&world, stranger(&world)).await;
+async fn whatever_is_thrown_at_it_others_are_served_and_it_stays_as_it_is() {
+    let (count, workloads) = match is_soak() {
+        true => (COUNT_SOAK, WORKLOADS_SOAK),
+        false => (COUNT, WORKLOADS),
+    };
+    let world = Arc::new(World::new());
+    let mut attackers = attackers(&world, workloads).await;
+    let witness = Witness::start(&world).await;
+    let mut before = 0;
+    for count in [count / WARM_UP, count - count / WARM_UP] {
+        before = resident_at_rest(&world).await;
+        for (door, sort) in ATTACKS {
+            let served = witness.served();
+            attackers = attack(attackers, door, sort, count).await;
+            let meanwhile = witness.served() - served;
+            witness.wait().await;
+            let resident = resident_bytes(&world) >> 10;
+            println!("{door:?} {sort:?}: {count}, {meanwhile} changes, {resident} KiB");
         }
-        let request = SignRequest {
-            csr: dice.bytes(600).into(),
-        };
-        let metadata = bearer(if round % 2 == 0 { "guess" } else { &token });
-        let answer = channel
-            .unary::<SignResponse>(SIGN, metadata, &request)
-            .await;
-        assert!(matches!(answer, Err(Error::Status(_))), "{answer:?}");
     }
-    let grown = resident_bytes(&world).saturating_sub(before);
+    let grown = resident_at_rest(&world).await.saturating_sub(before);
+    witness.end().await;
+    check_counters(&world, &attackers).await;
+    drop(attackers);
+    let log = Arc::into_inner(world).unwrap().stop();
+    // A panic would be the only line that is no JSON.
+    let odd = log.lines().find(|line| !line.starts_with("{\"time\":"));
+    assert_eq!(odd, None);
     assert!(grown < GROWTH_BYTES, "{grown} bytes more");
+}
+
+/// What was thrown came as far as it was meant to.
+async fn check_counters(world: &World, attackers: &[Attacker]) {
+    let made: usize = attackers.iter().map(|one| one.connections).sum();
+    let opened = world.metric("leno_control_connections_opened_total").await;
+    assert!(opened >= made as u64, "{opened} of {made}");
+    let (_, page) = world.page("/metrics").await;
+    assert!(!page.contains("connections_refused_total{"), "{page}");
+    for line in [
+        "tls_handshake_failures_total{reason=\"http2\"}",
+        "signatures_total{status=\"INVALID_ARGUMENT\"}",
+        "signatures_total{status=\"RESOURCE_EXHAUSTED\"}",
+        "signatures_total{status=\"UNAUTHENTICATED\"}",
+        "streams_ended_total{status=\"INVALID_ARGUMENT\"}",
+        "streams_ended_total{status=\"OK\"}",
+        "streams_ended_total{status=\"PERMISSION_DENIED\"}",
+        "streams_ended_total{status=\"UNAUTHENTICATED\"}",
+    ] {
+        assert!(page.contains(line), "{line} in\n{page}");
+    }
+    if is_soak() {
+        println!("{page}");
+    }
 }
 
 #[tokio::test]
@@ -150,7 +160,7 @@ async fn names_without_end_are_refused() {
             let request = DeltaDiscoveryRequest {
                 type_url: Kind::Endpoints.type_url().to_owned(),
                 resource_names_subscribe: names(from * 1000).collect(),
-                ..good()
+                ..good("curl")
             };
             if sender.send(&request).await.is_err() {
                 break;
@@ -175,7 +185,7 @@ async fn names_without_end_are_refused() {
         "{error}"
     );
     let grown = resident_bytes(&world).saturating_sub(before);
-    assert!(grown < GROWTH_BYTES, "{grown} bytes more");
+    assert!(grown < NAMES_BYTES, "{grown} bytes more");
 }
 
 #[tokio::test]
@@ -184,7 +194,7 @@ async fn a_peer_that_does_not_read_holds_up_nobody() {
     let (curl, hello) = (enrol(&world, "curl").await, enrol(&world, "hello").await);
     let silent = connect(&world, member(&curl)).await;
     let (mut sender, _receiver) = silent.bidi(delta::PATH, HeaderMap::new()).await.unwrap();
-    sender.send(&good()).await.unwrap();
+    sender.send(&good("curl")).await.unwrap();
     let channel = connect(&world, member(&hello)).await;
     let mut sidecar = Sidecar::new("hello");
     sidecar.connect(&channel).await.unwrap();

@@ -148,6 +148,14 @@ impl World {
         serde_json::from_str(&body).unwrap()
     }
 
+    /// The value of a metric without labels.
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let (_, page) = self.page("/metrics").await;
+        let mut lines = page.lines().filter_map(|line| line.split_once(' '));
+        let (_, value) = lines.find(|(found, _)| *found == name).unwrap();
+        value.parse().unwrap()
+    }
+
     /// Asks pages until `is_right` of the one at `path`.
     pub(crate) async fn wait(&self, path: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         loop {

@@ -31,7 +31,8 @@ def report(name, attempt):
         outcome = "ETIMEDOUT"
     except OSError as error:
         outcome = errno.errorcode.get(error.errno, f"{type(error).__name__} {error}")
-    print(f"{name}\t{outcome}", flush=True)
+    sys.stdout.write(f"{name}\t{outcome}\n")
+    sys.stdout.flush()
 
 
 def call(number, *args):
@@ -97,9 +98,10 @@ def each(port, serve):
 
 
 def greet(stream, name):
-    stream.sendall(f"220 {name}\r\n".encode())
-    while data := stream.recv(4096):
-        stream.sendall(b"250 " + data)
+    with stream:
+        stream.sendall(f"220 {name}\r\n".encode())
+        while data := stream.recv(4096):
+            stream.sendall(b"250 " + data)
 
 
 def serve(name, *specs):
@@ -191,9 +193,26 @@ def resolve(name):
 
 def outbound(port, *hosts):
     ways = [plain, from_a_port, by_its_device, by_a_child, fast_open, mptcp, source_route]
-    for host in hosts:
-        for way in ways:
-            report(f"{way.__name__} {host}", lambda: way((host, int(port))))
+    tries = [(way, host) for way in ways for host in hosts]
+    at_once((f"{way.__name__} {host}", way, (host, int(port))) for way, host in tries)
+
+
+def at_once(tries):
+    """Name, what is called, and with what; who hears nothing takes its time."""
+    threads = [
+        threading.Thread(target=lambda one=one: report(one[0], lambda: one[1](*one[2:])))
+        for one in tries
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def listen_for(*targets):
+    """As `talk`, all at once, for those that are thought to be silent."""
+    pairs = zip(targets[::2], targets[1::2])
+    at_once((f"{host} {port}", plain, (host, int(port))) for host, port in pairs)
 
 
 def hear(stream):

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::load::{Load, URL};
-use crate::world::{Haste, World, is_soak};
+use crate::world::{Haste, World, is_soak, until};
 use crate::{resources, told};
 
 #[test]
@@ -61,6 +61,11 @@ fn sidecars_that_start_without_control_plane_serve_what_they_knew() {
     Load::begin(&world, URL).assert_nothing_lost();
     let workloads = ["client", "one", "two"];
     let serials = workloads.map(|workload| world.serials(workload));
+    let two = world.address("two").to_string();
+    until(
+        || world.is_kept("client", &two).then_some(()),
+        || "it is not written down".into(),
+    );
     world.leave_alone();
     for workload in workloads {
         world.restart_sidecar(workload);

@@ -336,6 +336,15 @@ impl World {
         until(ready, || "the sidecar is not ready".into());
     }
 
+    /// Whether what a sidecar has written down has `text` in it.
+    pub(crate) fn is_kept(&self, workload: &str, text: &str) -> bool {
+        let own = self.layout().workload(&workload.parse().unwrap());
+        let bytes = fs::read(own.sidecar_home().join("resources.pb")).unwrap_or_default();
+        bytes
+            .windows(text.len())
+            .any(|part| part == text.as_bytes())
+    }
+
     /// Resident memory of a sidecar, in KiB.
     pub(crate) fn resident_kib(&self, workload: &str) -> u64 {
         let state = self.state();

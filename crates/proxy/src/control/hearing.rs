@@ -18,6 +18,7 @@ const REASONS_MAX: usize = 8;
 impl Agent {
     /// Takes what can be used of a response, and remembers why the rest cannot.
     pub(super) fn hear(&mut self, response: DeltaDiscoveryResponse) {
+        self.is_doubted = false;
         let update = match self.machine.on_response(response) {
             Ok(update) => update,
             Err(error) => {

@@ -22,7 +22,7 @@ const RENEWAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// A key with the answer to the request for its certificate.
 pub(super) struct Signed {
-    pub(super) key: PrivateKey,
+    pub(super) key: Arc<PrivateKey>,
     /// PEM, leaf first.
     pub(super) chain: String,
     /// PEM, as the control plane trusts now.
@@ -32,21 +32,26 @@ pub(super) struct Signed {
 
 /// The certificate in use.
 pub(super) struct Leaf {
-    pub(super) key: PrivateKey,
+    pub(super) key: Arc<PrivateKey>,
     pub(super) chain: String,
     pub(super) credentials: Credentials,
     /// By the clock: it goes on while the machine sleeps.
     renew_at: SystemTime,
 }
 
-/// Makes a key and has a certificate for it signed; `token` proves the workload where the
-/// connection does not.
+/// Has a certificate signed for a new key, where the connection proves the workload.
+pub(super) async fn renew(channel: &Channel, id: &SpiffeId) -> anyhow::Result<Signed> {
+    let key = Arc::new(key::generate()?);
+    request(channel, id, &key, None).await
+}
+
+/// Has a certificate for `key` signed; `token` proves the workload where the connection does not.
 pub(super) async fn request(
     channel: &Channel,
     id: &SpiffeId,
+    key: &Arc<PrivateKey>,
     token: Option<&str>,
 ) -> anyhow::Result<Signed> {
-    let key = key::generate()?;
     let csr = key.csr(id)?.into();
     let mut metadata = http::HeaderMap::new();
     if let Some(token) = token {
@@ -62,7 +67,7 @@ pub(super) async fn request(
         .context("it does not sign")?
         .context("it does not sign")?;
     Ok(Signed {
-        key,
+        key: Arc::clone(key),
         chain: answer.chain,
         authorities: answer.trust_bundle,
         revocations: answer.revocations,
@@ -102,7 +107,7 @@ impl Leaf {
 
     /// Puts a certificate to use that peers check with these authorities and revocations.
     pub(super) fn read(
-        key: PrivateKey,
+        key: Arc<PrivateKey>,
         chain: String,
         (authorities, revocations): (&str, &str),
         trust_domain: &str,
@@ -203,7 +208,7 @@ mod tests {
 
     /// A leaf of `web` with so much left of its life.
     fn leaf(root: &Authority, left: Duration) -> Leaf {
-        let key = key::generate().unwrap();
+        let key = Arc::new(key::generate().unwrap());
         let csr = key.csr(&id("web")).unwrap();
         let chain = root.sign_csr(&csr, &id("web"), left, SystemTime::now());
         let signed = Signed {

@@ -24,7 +24,8 @@ use xds::resource;
 const TOKEN_BYTES_MAX: u64 = 4096;
 
 impl Agent {
-    /// For `workload`; takes up what was kept on disk, or reads its token if that proves nothing.
+    /// For `workload`; takes up what was kept on disk, and reads its token: it may be that nobody
+    /// takes the certificate that was kept any more.
     ///
     /// # Errors
     /// When the token or the directory for the state cannot be read, or the workload has no name.
@@ -55,6 +56,8 @@ impl Agent {
             mesh: Mesh::default(),
             leaf: None,
             token: None,
+            token_key: None,
+            is_doubted: false,
             store: plane.state.as_deref().map(Store::open).transpose()?,
             wanted,
             status: Status::default(),
@@ -64,10 +67,12 @@ impl Agent {
             kept_at: None,
         };
         agent.restore();
-        if agent.leaf.is_none() {
-            let token = plane.token.as_ref().map(read_token).transpose()?;
-            agent.token = token.filter(|token| !token.is_empty());
-        }
+        let token = match plane.token.as_ref().map(read_token).transpose() {
+            // Whoever has a certificate may do without.
+            Err(_) if agent.leaf.is_some() => None,
+            token => token?,
+        };
+        agent.token = token.filter(|token| !token.is_empty());
         Ok(agent)
     }
 
@@ -107,7 +112,7 @@ impl Agent {
             .trusted(resources)
             .and_then(|(authorities, revocations)| {
                 let trusted = (&*authorities, &*revocations);
-                let leaf = Leaf::read(key, chain, trusted, &self.plane.trust_domain)?;
+                let leaf = Leaf::read(Arc::new(key), chain, trusted, &self.plane.trust_domain)?;
                 leaf.check_id(&self.id).map(|()| leaf)
             });
         // It may be over; there may be a token.
