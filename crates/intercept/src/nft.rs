@@ -116,7 +116,10 @@ fn guard_outbound(policy: &Policy) -> Vec<String> {
     }
     // Not yet: those with which a connection begins. All others are done with here.
     rules.push("ct status assured accept".into());
-    let ports: Vec<_> = policy.guarded_ports().map(|port| port.to_string()).collect();
+    let ports: Vec<_> = policy
+        .guarded_ports()
+        .map(|port| port.to_string())
+        .collect();
     let (ports, uid) = (ports.join(", "), policy.bypass_uid);
     rules.push(format!(
         "tcp sport {{ {ports} }} meta skuid != {{ 0, {uid} }} drop"

@@ -45,8 +45,12 @@ fn ended(proxy: ProxyProcess) -> Exit {
 }
 
 /// The configuration that all workers work with.
-fn applied(proxy: &ProxyProcess) -> u64 {
-    json(proxy, "/config_dump")["applied"].as_u64().unwrap()
+/// Whether every worker works with what was read last, which is the `least`th or a later reading: a
+/// change that is also signalled may be read twice.
+fn is_applied(proxy: &ProxyProcess, least: u64) -> bool {
+    let dump = json(proxy, "/config_dump");
+    let read = dump["generation"].as_u64().unwrap();
+    read >= least && dump["applied"] == read
 }
 
 // Certificates.
@@ -151,7 +155,7 @@ fn reloads_under_load_cost_no_request() {
         };
         proxy.reconfigure(&sidecar.yaml());
         until("all workers have it", || {
-            applied(&proxy) == round as u64 + 2
+            is_applied(&proxy, round as u64 + 2)
         });
     }
     traffic.goes_on(50);
@@ -173,7 +177,7 @@ fn reload_keeps_the_connections_to_endpoints_that_stay() {
     assert_eq!((stays.connection_count(), goes.connection_count()), (1, 1));
     let next = Sidecar::outbound(&[stays.addr()]).route("prefix: /");
     proxy.reconfigure(&next.yaml());
-    until("the worker has it", || applied(&proxy) == 2);
+    until("the worker has it", || is_applied(&proxy, 2));
     for _ in 0..4 {
         assert_eq!(client.get("/").status(), 200);
     }
@@ -197,7 +201,7 @@ fn request_in_flight_ends_as_it_began_when_its_endpoint_is_removed() {
     client.send(GET);
     until("the request is there", || !slow.received(0).is_empty());
     proxy.reconfigure(&Sidecar::outbound(&[app.addr()]).yaml());
-    until("the worker has it", || applied(&proxy) == 2);
+    until("the worker has it", || is_applied(&proxy, 2));
     assert_eq!(
         RawClient::connect(proxy.addr()).post("/", "new").text(),
         "new"
@@ -222,7 +226,7 @@ fn listener_that_is_removed_closes_and_its_connections_are_told() {
     assert_eq!(old.get("/").status(), 200);
     proxy.reconfigure(&with_listeners(app.addr(), &[("main", "127.0.0.1:0")]));
     until("it refuses", || TcpStream::connect(removed).is_err());
-    until("all workers have it", || applied(&proxy) == 2);
+    until("all workers have it", || is_applied(&proxy, 2));
     assert_eq!(old.get("/").status(), 404);
     traffic.goes_on(100);
     traffic.finish().is_only(&[200]);

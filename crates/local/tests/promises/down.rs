@@ -1,7 +1,7 @@
 //! What went down is gone, whoever was killed before; and what was is no hindrance to what comes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use local::process::Identity;
@@ -24,6 +24,9 @@ fn processes(state: &State) -> Vec<Identity> {
     [state.processes().concat(), vec![state.supervisor]].concat()
 }
 
+/// Whom to kill.
+type Victims = fn(&State) -> Vec<Identity>;
+
 /// What is there of a mesh: zombies too.
 fn left(world: &World, state: &State) -> Vec<String> {
     let name = world.name().as_str();
@@ -33,32 +36,29 @@ fn left(world: &World, state: &State) -> Vec<String> {
     let mut left: Vec<_> = pids
         .map(|process| format!("process {}", process.pid))
         .collect();
-    left.extend(in_its_groups(name));
-    let links = Command::new("ip").args(["-o", "link"]).output().unwrap();
-    let routes = Command::new("ip")
-        .args(["-o", "route", "show", "table", "all"])
-        .output()
-        .unwrap();
-    for said in [links, routes] {
-        let text = String::from_utf8(said.stdout).unwrap();
-        let bridge = world.name().bridge();
-        let tag = bridge.trim_start_matches("leno-").to_owned();
-        let ours = text
-            .lines()
-            .filter(|line| line.contains(&bridge) || line.contains(&format!("ln{tag}-")));
-        left.extend(ours.map(str::to_owned));
+    left.extend(groups(name));
+    let bridge = world.name().bridge();
+    let link = world.name().link(0);
+    let link = link.trim_end_matches('0');
+    for args in [
+        vec!["-o", "link"],
+        vec!["-o", "route", "show", "table", "all"],
+    ] {
+        let said = Command::new("ip").args(args).output().unwrap().stdout;
+        let text = String::from_utf8(said).unwrap();
+        let is_ours = |line: &&str| line.contains(&bridge) || line.contains(link);
+        left.extend(text.lines().filter(is_ours).map(str::to_owned));
     }
-    let paths = [world.runtime(""), PathBuf::from("/run/netns")];
-    for path in paths {
-        let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-        let names = entries.map(|entry| entry.path().display().to_string());
-        left.extend(names.filter(|path| path.contains(name)));
+    for folder in [local::folder::BASE, "/run/netns"] {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path().display().to_string());
+        left.extend(paths.filter(|path| path.contains(name)));
     }
     left
 }
 
-/// Control groups of that mesh, and the processes that still are in one.
-fn in_its_groups(name: &str) -> Vec<String> {
+/// Control groups of that mesh.
+fn groups(name: &str) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let points = mounts.lines().filter(|line| line.contains(" cgroup"));
     let points = points.filter_map(|line| line.split(' ').nth(1));
@@ -81,21 +81,16 @@ fn what_went_down_is_gone_whoever_was_killed_before_and_comes_up_again_at_once()
         return;
     };
     let mut state = world.up("mode: permissive", &resources());
-    let victims: [&dyn Fn(&State) -> Vec<Identity>; 5] = [
-        &|_| Vec::new(),
-        &|state| vec![state.supervisor],
-        &|state| {
-            state
-                .workloads
-                .iter()
-                .filter_map(|one| one.sidecar.process)
-                .collect()
-        },
-        &|state| state.control.process.into_iter().collect(),
-        &processes,
+    let victims: [Victims; 5] = [
+        |_| Vec::new(),
+        |state| vec![state.supervisor],
+        |state| state.processes()[1].clone(),
+        |state| state.processes()[2].clone(),
+        processes,
     ];
     for victims in victims {
         world.eventually_gets("caller", "http://hello/", "200 hello");
+        // Processes, links, routes, groups, files: else nothing would be shown by their absence.
         assert!(left(&world, &state).len() > 8);
         victims(&state).into_iter().for_each(kill);
         world.down();
@@ -111,7 +106,8 @@ fn what_dies_is_buried_by_the_supervisor() {
         return;
     };
     let state = world.up("mode: permissive", &resources());
-    let children = [state.processes()[0].clone(), state.processes()[1].clone()].concat();
+    let [applications, sidecars, _] = state.processes();
+    let children = [applications, sidecars].concat();
     children.iter().copied().for_each(kill);
     until(|| {
         let is_there = |child: &&Identity| Identity::of(child.pid) == Some(**child);

@@ -1,4 +1,5 @@
-//! A certificate says who somebody is, to both sides: that of another service account opens nothing.
+//! A certificate says who somebody is, to both sides: that of another service account opens
+//! nothing.
 
 use std::process::Command;
 

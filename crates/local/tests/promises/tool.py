@@ -1,7 +1,7 @@
 """What applications, and those who would get around the mesh, do in the tests of its promises.
 
-Run inside workloads, and in the machine's own namespace. Prints one line for each thing that it did:
-what it was, a tab, and what came of it: `done ...`, or the name of the error.
+Run inside workloads, and in the machine's own namespace. Prints one line for each thing that it
+did: what it was, a tab, and what came of it: `done ...`, or the name of the error.
 """
 
 import base64

@@ -1,5 +1,5 @@
-//! A mesh of the real programs, with addresses that no other test has; what is done in it is done by
-//! `tool.py`. Taken down when dropped.
+//! A mesh of the real programs, with addresses that no other test has; what is done in it is done
+//! by `tool.py`. Taken down when dropped.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -146,7 +146,7 @@ impl World {
 
     /// The tool, in a workload, as its application's user.
     pub(crate) fn tool(&self, workload: &str, args: &[&str]) -> Outcomes {
-        outcomes(finish(&mut self.tool_in(workload, args)).1)
+        outcomes(&finish(&mut self.tool_in(workload, args)).1)
     }
 
     /// It goes on until it is dropped.
@@ -171,7 +171,7 @@ impl World {
 
     /// The tool, as root, in this machine's own namespace.
     pub(crate) fn tool_outside(&self, args: &[&str]) -> Outcomes {
-        outcomes(finish(&mut self.tool_of_root(args)).1)
+        outcomes(&finish(&mut self.tool_of_root(args)).1)
     }
 
     pub(crate) fn tool_outside_beside(&self, args: &[&str]) -> Beside {
@@ -258,7 +258,7 @@ impl Beside {
     pub(crate) fn rest(mut self) -> Outcomes {
         let mut text = String::new();
         self.lines.read_to_string(&mut text).unwrap();
-        outcomes(text)
+        outcomes(&text)
     }
 }
 
@@ -287,7 +287,7 @@ fn finish(command: &mut Command) -> (bool, String) {
 }
 
 #[track_caller]
-fn outcomes(said: String) -> Outcomes {
+fn outcomes(said: &str) -> Outcomes {
     let read = |line: &str| {
         line.split_once('\t')
             .map(|(name, came)| (name.into(), came.into()))

@@ -12,6 +12,7 @@ use model::{Cluster, Direction, Endpoint, Listener, ListenerProtocol, TlsMode, T
 use testkit::{
     ControlPlane, EchoServer, MeshConnector, ProxyProcess, ScriptedUpstream, Step, Traffic, until,
 };
+use xds::kind::Kind;
 
 use crate::world::{
     MAIL, PROXY, WEB, applied, ask, cluster, connect_at, has, launch, listener, page, plane,
@@ -149,6 +150,39 @@ fn revocations_that_change_and_are_as_many_take_effect() {
     plane.revoke("second");
     until("the second is not let in", || !is_let_in(&second, &server));
     assert!(is_let_in(&first, &server));
+}
+
+/// An answer may be lost, or be of no use yet: the token is good for the key that it was shown with.
+#[test]
+fn token_is_shown_with_the_same_key_until_it_is_of_use() {
+    let plane = plane_with(WEB, &[]);
+    plane.sign(|signing| signing.is_refused = true);
+    let proxy = launch(&plane.sidecar("caller", ""));
+    plane.until("it is tried again", |seen| seen.csrs.len() >= 3);
+    plane.sign(|signing| signing.is_refused = false);
+    assert!(proxy.ready().is_ok());
+    let csrs = plane.seen().csrs;
+    let keys: BTreeSet<_> = csrs.iter().map(|csr| requested_key(csr).unwrap()).collect();
+    assert_eq!(keys.len(), 1);
+}
+
+#[test]
+fn certificate_that_nobody_takes_any_more_is_made_up_for_by_a_token() {
+    let plane = plane_with(WEB, &[]);
+    let state = plane.dir().join("state");
+    let start = |openings, tokens| {
+        let yaml = plane.sidecar("caller", &format!(", state: {state:?}"));
+        let proxy = ProxyProcess::start(PROXY, &yaml);
+        plane.until("it is told", |seen| {
+            seen.openings(Kind::Listener).len() == openings
+        });
+        assert_eq!(plane.seen().tokens.len(), tokens);
+        assert!(proxy.terminate().status.success());
+    };
+    start(1, 1);
+    start(2, 1);
+    plane.revoke("caller");
+    start(3, 2);
 }
 
 /// F21: clocks differ.
