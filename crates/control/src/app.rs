@@ -48,7 +48,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         log::warn("memory_is_readable", &[("reason", &error)]);
     }
     raise_descriptors();
+    // The authority signs for one at a time; more threads that wait for it would only hold memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
         .enable_all()
         .build()?;
     runtime.block_on(async {

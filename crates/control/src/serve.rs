@@ -5,15 +5,17 @@
 mod connection;
 mod pace;
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use identity::credentials::Credentials;
 use identity::tls::{self, ALPN_PUBLIC_H2};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use xds::grpc;
 
@@ -34,6 +36,8 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at once of peers that have not shown a certificate, or not yet.
     pub strangers: usize,
+    /// Of them, from one address.
+    pub strangers_of_address: usize,
     /// For TLS and the beginning of HTTP/2.
     pub handshake: Duration,
     /// How long a connection may last without a call; and at all, for one without a certificate.
@@ -46,11 +50,13 @@ pub struct Limits {
 
 impl Default for Limits {
     /// 10,000 connections: five times the sidecars that one control plane is measured with.
-    /// 256 strangers: as many sidecars can begin at once; each holds some tens of KiB.
+    /// 256 strangers: as many sidecars can begin at once; each holds some tens of KiB. A quarter of
+    /// them from one address: whoever takes that many keeps only his own sidecar out.
     fn default() -> Self {
         Self {
             connections: 10_000,
             strangers: 256,
+            strangers_of_address: 64,
             handshake: Duration::from_secs(10),
             idle: Duration::from_secs(30),
             drain: Duration::from_secs(5),
@@ -105,7 +111,17 @@ pub struct Server {
 pub struct Places {
     all: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
+    /// Strangers by address, as far as there are any.
+    of_address: Mutex<HashMap<IpAddr, usize>>,
     connections: usize,
+    strangers_of_address: usize,
+}
+
+/// The places of a connection whose peer is not known yet, given back when dropped.
+struct Strange {
+    _place: OwnedSemaphorePermit,
+    places: Arc<Places>,
+    address: IpAddr,
 }
 
 impl Places {
@@ -115,14 +131,57 @@ impl Places {
         Self {
             all: Arc::new(Semaphore::new(limits.connections)),
             strangers: Arc::new(Semaphore::new(limits.strangers)),
+            of_address: Mutex::default(),
             connections: limits.connections,
+            strangers_of_address: limits.strangers_of_address,
         }
+    }
+
+    /// Places for a connection from `address`, of all and of strangers; or whose limit is reached.
+    fn take(
+        self: &Arc<Self>,
+        address: IpAddr,
+    ) -> Result<(OwnedSemaphorePermit, Strange), &'static str> {
+        let place = Arc::clone(&self.all).try_acquire_owned();
+        let place = place.map_err(|_| "connections")?;
+        let strange = Arc::clone(&self.strangers).try_acquire_owned();
+        let strange = strange.map_err(|_| "strangers")?;
+        let mut of_address = self.of_address();
+        let count = of_address.entry(address).or_default();
+        if *count >= self.strangers_of_address {
+            return Err("strangers_of_address");
+        }
+        *count += 1;
+        let strange = Strange {
+            _place: strange,
+            places: Arc::clone(self),
+            address,
+        };
+        Ok((place, strange))
+    }
+
+    fn of_address(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.of_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many connections there are.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.connections - self.all.available_permits()
+    }
+}
+
+impl Drop for Strange {
+    fn drop(&mut self) {
+        let mut of_address = self.places.of_address();
+        if let Entry::Occupied(mut count) = of_address.entry(self.address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 }
 
@@ -160,19 +219,9 @@ impl Server {
         address: SocketAddr,
         closing: watch::Receiver<bool>,
     ) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let place = Arc::clone(&self.places.all).try_acquire_owned();
-        let strange = Arc::clone(&self.places.strangers).try_acquire_owned();
-        let (place, strange) = match (place, strange) {
-            (Ok(place), Ok(strange)) => (place, strange),
-            (Err(_), _) => {
-                self.metrics.connections_refused.increment("connections");
-                return None;
-            }
-            (Ok(_), Err(_)) => {
-                self.metrics.connections_refused.increment("strangers");
-                return None;
-            }
-        };
+        let taken = self.places.take(address.ip().to_canonical());
+        let refused = &self.metrics.connections_refused;
+        let (place, strange) = taken.inspect_err(|limit| refused.increment(limit)).ok()?;
         let connection = Connection {
             server: self.clone(),
             address,
@@ -182,5 +231,34 @@ impl Server {
             connection.serve(stream, strange).await;
             drop(place);
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_takes_its_share_and_no_more_until_it_gives_back() {
+        let places = Arc::new(Places::new(&Limits {
+            strangers: 3,
+            strangers_of_address: 2,
+            ..Limits::default()
+        }));
+        let [greedy, other] = [1, 2].map(|last| IpAddr::from([10, 77, 0, last]));
+        let refused = |address| places.take(address).err();
+        let mut held: Vec<_> = (0..2).map(|_| places.take(greedy).ok()).collect();
+        assert_eq!(refused(greedy), Some("strangers_of_address"));
+        held.push(places.take(other).ok());
+        assert!(held.iter().all(Option::is_some));
+        assert_eq!(refused(other), Some("strangers"));
+        assert_eq!(places.taken(), 3);
+        // A peer that has shown who it is stays, and its place among the strangers is free.
+        let (_known, strange) = held.remove(0).unwrap();
+        drop(strange);
+        assert_eq!(refused(greedy), None);
+        drop(held);
+        assert_eq!(places.taken(), 1);
+        assert!(places.of_address().is_empty());
     }
 }

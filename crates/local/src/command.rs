@@ -1,9 +1,8 @@
 //! What the commands do: up, down, ps, exec. Called by `leno`, which only reads its arguments and
 //! prints what comes back.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -18,8 +17,8 @@ use crate::job::Job;
 use crate::name::{MeshName, WorkloadId};
 use crate::process::{self, Launcher};
 use crate::state::{Running, State};
-use crate::supervisor::Start;
-use crate::{mesh, teardown};
+use crate::supervisor::{self, Start};
+use crate::{logs, mesh, teardown};
 
 /// How long a supervisor may take to take its mesh down, before it is done without it.
 const DOWN_WITHIN: Duration = Duration::from_secs(40);
@@ -69,14 +68,13 @@ impl Start {
 pub fn up(start: &Start) -> anyhow::Result<State> {
     let folder = Folder::new(&start.base, &start.name);
     umask(Mode::from_raw_mode(0o022));
-    fs::create_dir_all(folder.root())
-        .with_context(|| format!("make {}", folder.root().display()))?;
+    folder.make()?;
     let mut child = Command::new(&start.launcher.program)
         .args(&start.launcher.args)
         .arg("supervise")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(open_log(&folder.log())?)
+        .stderr(logs::open(&folder.log())?)
         .spawn()
         .context("start the supervisor")?;
     let mut stdin = child.stdin.take().context("standard input is a pipe")?;
@@ -95,20 +93,13 @@ pub fn up(start: &Start) -> anyhow::Result<State> {
         }
         None => {
             child.wait()?;
-            let said = process::tail(&folder.log());
+            let said = logs::tail(&folder.log());
             bail!(
                 "the supervisor ended: `leno down {}`, then try again: {said}",
                 start.name
             )
         }
     }
-}
-
-fn open_log(path: &Path) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(0o640);
-    let file = options.open(path);
-    file.with_context(|| format!("open {}", path.display()))
 }
 
 fn read_event(stdout: ChildStdout) -> anyhow::Result<Option<Value>> {
@@ -140,6 +131,8 @@ pub fn down(base: &Path, name: &MeshName) -> anyhow::Result<()> {
             process::kill([state.supervisor.pid]);
         }
     }
+    // One that came since would have its mesh taken from under it.
+    let _kept_out = supervisor::keep_out(&folder, name)?;
     teardown::run(&folder, name)
 }
 

@@ -1,8 +1,13 @@
-//! Where everything lies in the runtime folder. Only paths; who writes them is elsewhere.
+//! Where everything lies in the runtime folder. Only paths, but for that folder itself; who writes
+//! what is in it is elsewhere.
 //! Invariant: root writes only into folders that are root's, so that no workload can turn a file
 //! into a link to somewhere else.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
 
 use crate::name::{MeshName, WorkloadId};
 
@@ -28,6 +33,25 @@ impl Folder {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Makes it, and sees to it that nobody but us can put anything there.
+    ///
+    /// # Errors
+    /// When it cannot be made, or it or the base is others' to write to.
+    pub fn make(&self) -> anyhow::Result<()> {
+        let (root, own) = (&self.root, rustix::process::geteuid().as_raw());
+        fs::create_dir_all(root).with_context(|| format!("make {}", root.display()))?;
+        for path in root.parent().into_iter().chain([&**root]) {
+            let found = fs::metadata(path).with_context(|| format!("read {}", path.display()))?;
+            ensure!(
+                found.uid() == own && found.mode() & 0o022 == 0,
+                "{} is not root's alone: others could put links there for root to follow; give \
+                 another folder with --base",
+                path.display()
+            );
+        }
+        Ok(())
     }
 
     /// What runs.
@@ -146,5 +170,27 @@ impl WorkloadFolder {
     #[must_use]
     pub fn output(&self, program: &str, stream: &str) -> PathBuf {
         self.root.join(format!("{program}.{stream}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = Folder::new(base.path(), &"demo".parse().unwrap());
+        let open_to = |mode| fs::Permissions::from_mode(mode);
+        for mode in [0o777, 0o775, 0o1777] {
+            fs::set_permissions(base.path(), open_to(mode)).unwrap();
+            let error = folder.make().unwrap_err().to_string();
+            assert!(error.contains("--base"), "{mode:o}: {error}");
+        }
+        fs::set_permissions(base.path(), open_to(0o755)).unwrap();
+        folder.make().unwrap();
+        fs::set_permissions(folder.root(), open_to(0o757)).unwrap();
+        assert!(folder.make().is_err());
     }
 }

@@ -47,6 +47,17 @@ impl Kept {
         Some(end)
     }
 
+    /// It was started and is of no use: it ends, and the next try is later.
+    pub(crate) fn give_up(&mut self, life: &mut Life, now: Instant) {
+        if let Some(mut child) = self.child.take() {
+            // One that has ended already cannot be killed, and has left its status.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        life.process = None;
+        self.put_off(now);
+    }
+
     /// It could not be started, or has ended: the next try is later.
     pub(crate) fn put_off(&mut self, now: Instant) {
         let held = self
@@ -86,6 +97,17 @@ mod tests {
         kept.begun = Some(start);
         kept.put_off(start + HELD);
         assert_eq!(kept.due(), Some(start + HELD + WAIT_MIN));
+    }
+
+    #[test]
+    fn what_is_given_up_is_gone_and_is_due_again() {
+        let child = std::process::Command::new("sleep").arg("600").spawn();
+        let (mut kept, mut life, now) = (Kept::default(), Life::default(), Instant::now());
+        kept.begin(child.unwrap(), &mut life, now);
+        let process = life.process.unwrap();
+        kept.give_up(&mut life, now);
+        assert!(!process.is_alive() && kept.child().is_none());
+        assert_eq!((life.process, kept.due()), (None, Some(now + WAIT_MIN)));
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub mod process;
 /// A process that is started again when it ends.
 mod kept;
 
+/// Files that somebody else may write to, read by root.
+mod foreign;
+
+/// Files that programs write what they have to say to.
+mod logs;
+
 /// What the control plane and the sidecars print when they are ready.
 mod ready;
 

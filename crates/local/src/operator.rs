@@ -13,6 +13,8 @@ use crate::name::WorkloadId;
 
 /// The other side is on this machine and does little.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A token or a reason, and no more: a pipe holds it, which a sidecar reads it from.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
 /// A token with which the sidecar of `workload` gets its first certificate, once.
 pub(crate) fn token(socket: &Path, workload: &WorkloadId) -> anyhow::Result<String> {
@@ -39,6 +41,7 @@ fn post(socket: &Path, path: &str, body: &Value) -> anyhow::Result<Value> {
         .write_all((head + &body).as_bytes())
         .with_context(context)?;
     let mut answer = Vec::new();
+    let mut stream = stream.take(ANSWER_BYTES_MAX);
     stream.read_to_end(&mut answer).with_context(context)?;
     read_answer(&String::from_utf8_lossy(&answer)).with_context(|| format!("POST {path}"))
 }

@@ -167,6 +167,11 @@ fn given_user(user: &str, taken: &Taken) -> anyhow::Result<u32> {
         "root is no user for a workload: it could change its own rules; give another, or leave \
          `user` out"
     );
+    ensure!(
+        !USERS.contains(&number),
+        "{number} is among the users that are given to control planes and workloads: give another, \
+         or leave `user` out"
+    );
     let sidecar = Policy::default().bypass_uid;
     ensure!(
         number != sidecar,
@@ -232,6 +237,7 @@ mod tests {
         for (user, expected) in [
             ("0", "root is no user"),
             ("1500", "the sidecar's user"),
+            ("60600", "given to control planes"),
             ("nobody-here", "there is no user `nobody-here`"),
         ] {
             check_refused(

@@ -2,11 +2,10 @@
 //! up after it. Invariant: a signal goes to a process of which both number and start are ours, and
 //! numbers that were given to somebody else since are left alone.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,11 +17,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 use serde::{Deserialize, Serialize};
 
 use crate::job::Job;
+use crate::logs;
 
 /// How long a process may take to become its program: it only enters namespaces.
 const BECOMES_WITHIN: Duration = Duration::from_secs(10);
-/// How much of what a program last said goes into an error.
-const TAIL_LINES: usize = 8;
 
 /// A process, told from all that had its number before or will after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,8 +171,8 @@ impl Launcher {
             .args(&self.args)
             .arg("run")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(open_log(&outputs.stdout)?)
-            .stderr(open_log(&outputs.stderr)?)
+            .stdout(logs::open(&outputs.stdout)?)
+            .stderr(logs::open(&outputs.stderr)?)
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
         match hand_over(&ours, job) {
@@ -198,23 +196,6 @@ fn hand_over(mut socket: &UnixStream, job: &Job) -> anyhow::Result<String> {
     let read = socket.read_to_string(&mut said);
     read.with_context(|| format!("{} does not start", job.program.display()))?;
     Ok(said)
-}
-
-/// A log is root's, and is not followed if it is a link.
-fn open_log(path: &Path) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(0o640);
-    let file = options.open(path);
-    file.with_context(|| format!("open {}", path.display()))
-}
-
-/// The last lines of a log, for an error.
-#[must_use]
-pub(crate) fn tail(path: &Path) -> String {
-    let text = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
 /// How a child ended, in words; none while it runs.

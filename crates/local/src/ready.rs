@@ -1,7 +1,6 @@
 //! What the control plane and the sidecars print when they are ready: one line of JSON, in a file.
 //! Called by the supervisor. Must never wait for a process that has ended.
 
-use std::fs;
 use std::path::Path;
 use std::process::Child;
 use std::thread;
@@ -10,26 +9,29 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use serde_json::Value;
 
-use crate::process::{Outputs, ended, tail};
+use crate::logs::{read, tail};
+use crate::process::{Outputs, ended};
 use crate::signals::Signals;
 
 /// How long a program may take: generous, machines that start a mesh are busy.
 const WITHIN: Duration = Duration::from_secs(20);
 /// How often the file is looked at.
 const PERIOD: Duration = Duration::from_millis(3);
+/// The longest line: a sidecar has a few listeners with sockets.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Waits for what `child`, called `label`, prints first beyond the first `skipped` bytes.
 pub(crate) fn wait(
     child: &mut Child,
     label: &str,
-    (outputs, skipped): (&Outputs, usize),
+    (outputs, skipped): (&Outputs, u64),
     signals: &Signals,
 ) -> anyhow::Result<Value> {
     let deadline = Instant::now() + WITHIN;
     loop {
         // In this order: it may say its line and end at once.
         let end = ended(child);
-        if let Some(ready) = read(&outputs.stdout, skipped) {
+        if let Some(ready) = find(&outputs.stdout, skipped) {
             return Ok(ready);
         }
         if let Some(end) = end {
@@ -49,15 +51,9 @@ pub(crate) fn wait(
     }
 }
 
-/// How much of a log there is already.
-pub(crate) fn length(path: &Path) -> usize {
-    let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
-    usize::try_from(length).unwrap_or(usize::MAX)
-}
-
-fn read(path: &Path, skipped: usize) -> Option<Value> {
-    let text = fs::read_to_string(path).ok()?;
-    let (line, _) = text.get(skipped..)?.split_once('\n')?;
+fn find(path: &Path, skipped: u64) -> Option<Value> {
+    let text = read(path, skipped, LINE_BYTES_MAX);
+    let (line, _) = text.split_once('\n')?;
     let value: Value = serde_json::from_str(line).ok()?;
     (value["event"] == "ready").then_some(value)
 }

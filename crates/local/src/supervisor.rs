@@ -2,7 +2,7 @@
 //! Run by `leno up --foreground`, or by a process of its own that `leno up` leaves behind.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,18 +12,19 @@ use intercept::Policy;
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::process::umask;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cgroup::Cgroups;
 use crate::folder::Folder;
 use crate::job::{Job, PATH};
 use crate::kept::Kept;
+use crate::logs::{self, say};
 use crate::name::{MeshName, WorkloadId};
 use crate::plan::{self, Plan, Taken};
 use crate::process::{Identity, Launcher, Outputs};
 use crate::signals::Signals;
 use crate::state::{Life, Phase, Running, State};
-use crate::{command, mesh, network, operator, ready, teardown, users, written};
+use crate::{command, foreign, mesh, network, operator, ready, teardown, users, written};
 
 /// How often the user's file is looked at.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
@@ -85,26 +86,39 @@ pub fn run_detached() -> anyhow::Result<()> {
     let start = serde_json::from_str(&text).context("a supervisor is started by `leno up`")?;
     rustix::process::setsid().context("begin a session")?;
     rustix::process::chdir("/")?;
-    let result = run(&start, |_| println!("{}", json!({"event": "running"})));
+    let result = run(&start, |_| tell(&json!({"event": "running"})));
     if let Err(error) = &result {
-        // When it ran, nobody listens any more, and the log has it.
-        let line = json!({"event": "failed", "message": format!("{error:#}")});
-        let _ = io::Write::write_all(&mut io::stdout(), format!("{line}\n").as_bytes());
+        tell(&json!({"event": "failed", "message": format!("{error:#}")}));
     }
     result
 }
 
+/// Tells `leno up`. Whoever does not listen any more has given up, and the log has it.
+fn tell(event: &Value) {
+    let _ = writeln!(io::stdout(), "{event}");
+}
+
 /// One supervisor for a mesh, as long as the file is open.
 fn lock(folder: &Folder, name: &MeshName) -> anyhow::Result<File> {
-    let make = || {
-        fs::create_dir_all(folder.root())?;
-        File::create(folder.lock())
-    };
-    let file = make().with_context(|| format!("make {}", folder.root().display()))?;
+    folder.make()?;
+    let file =
+        File::create(folder.lock()).with_context(|| format!("make {}", folder.lock().display()))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         bail!("the mesh {name} is up already: see `leno ps`, or `leno down {name}` first");
     }
     Ok(file)
+}
+
+/// Keeps supervisors out, as long as the file is open; none where there never was one.
+pub(crate) fn keep_out(folder: &Folder, name: &MeshName) -> anyhow::Result<Option<File>> {
+    let file = match File::open(folder.lock()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.with_context(|| format!("open {}", folder.lock().display()))?,
+    };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        bail!("the mesh {name} is just coming up: try again when it is");
+    }
+    Ok(Some(file))
 }
 
 /// What the user's file looked like when it was copied.
@@ -158,7 +172,7 @@ impl<'a> Supervisor<'a> {
     fn make_folders(&mut self) -> anyhow::Result<()> {
         let folder = self.folder;
         for shared in [folder.source(), folder.status()] {
-            fs::create_dir_all(shared)?;
+            make_shared(&shared, self.plan.control_user)?;
         }
         make_home(&folder.control(), self.plan.control_user)?;
         for placed in &self.plan.workloads {
@@ -193,14 +207,20 @@ impl<'a> Supervisor<'a> {
 
     /// Until asked to end.
     fn keep(&mut self, signals: &Signals) -> anyhow::Result<()> {
+        let mut is_saved = true;
         while !signals.is_asked_to_end() {
             let now = Instant::now();
-            if self.look(now) | self.restart(now, signals) {
-                self.save()?;
+            is_saved &= !(self.look(now) | self.restart(now, signals));
+            // What runs does so whether that can be written down now or not.
+            let saved = (!is_saved).then(|| self.save()).transpose();
+            is_saved = saved.is_ok();
+            for error in [saved.err(), self.copy_source().err()]
+                .into_iter()
+                .flatten()
+            {
+                say(&format!("{error:#}"));
             }
-            if let Err(error) = self.copy_source() {
-                eprintln!("leno: {error:#}");
-            }
+            self.trim_logs();
             signals.wait(self.next_wait(Instant::now()));
         }
         Ok(())
@@ -224,7 +244,7 @@ impl<'a> Supervisor<'a> {
             }
         }
         for (who, end) in &ends {
-            eprintln!("leno: {who} ended: {end}");
+            say(&format!("{who} ended: {end}"));
         }
         !ends.is_empty()
     }
@@ -237,8 +257,10 @@ impl<'a> Supervisor<'a> {
             changed = true;
             self.state.control.restarts += 1;
             if let Err(error) = self.start_control(signals) {
-                eprintln!("leno: {error:#}");
-                self.control.put_off(Instant::now());
+                say(&format!("{error:#}"));
+                // It may run, and would be in the way of the next.
+                self.control
+                    .give_up(&mut self.state.control, Instant::now());
             }
         }
         for index in 0..self.sidecars.len() {
@@ -248,7 +270,7 @@ impl<'a> Supervisor<'a> {
             changed = true;
             self.state.workloads[index].sidecar.restarts += 1;
             if let Err(error) = self.start_sidecar(index) {
-                eprintln!("leno: {error:#}");
+                say(&format!("{error:#}"));
                 self.sidecars[index].put_off(Instant::now());
             }
         }
@@ -291,7 +313,7 @@ impl<'a> Supervisor<'a> {
             stdout: folder.output("control", "out"),
             stderr: folder.output("control", "err"),
         };
-        let skipped = ready::length(&outputs.stdout);
+        let skipped = logs::length(&outputs.stdout);
         let child = self
             .start
             .launcher
@@ -306,12 +328,13 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Gives how much its log held before.
-    fn start_sidecar(&mut self, index: usize) -> anyhow::Result<usize> {
+    fn start_sidecar(&mut self, index: usize) -> anyhow::Result<u64> {
         let id = self.plan.workloads[index].id().clone();
         let context = || format!("start the sidecar of {id}");
         let own = self.folder.workload(&id);
         // Anew each time: after a rotation it is another.
-        let trusted = fs::read_to_string(self.folder.trust_bundle()).with_context(context)?;
+        let (bundle, user) = (self.folder.trust_bundle(), self.plan.control_user);
+        let trusted = foreign::read_of(&bundle, user).with_context(context)?;
         written::replace(&own.trust_bundle(), &trusted)?;
         let token = self.token(&id).with_context(context)?;
         let job = Job {
@@ -326,7 +349,7 @@ impl<'a> Supervisor<'a> {
             input: Some(token + "\n"),
         };
         let outputs = self.outputs(index, "sidecar");
-        let skipped = ready::length(&outputs.stdout);
+        let skipped = logs::length(&outputs.stdout);
         let child = self
             .start
             .launcher
@@ -344,9 +367,9 @@ impl<'a> Supervisor<'a> {
         if let Err(error) = &token
             && self.folder.workload(id).certificate().exists()
         {
-            eprintln!(
-                "leno: the sidecar of {id} starts with the certificate that it has: {error:#}"
-            );
+            say(&format!(
+                "the sidecar of {id} starts with the certificate that it has: {error:#}"
+            ));
             return Ok(String::new());
         }
         token
@@ -355,7 +378,7 @@ impl<'a> Supervisor<'a> {
     fn await_sidecar(
         &mut self,
         index: usize,
-        skipped: usize,
+        skipped: u64,
         signals: &Signals,
     ) -> anyhow::Result<()> {
         let outputs = self.outputs(index, "sidecar");
@@ -395,6 +418,23 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// A program that says much must not take all memory with it.
+    fn trim_logs(&self) {
+        let folder = self.folder;
+        let own = ["out", "err"].map(|stream| folder.output("control", stream));
+        let of_workloads = self.plan.workloads.iter().flat_map(|placed| {
+            let own = folder.workload(placed.id());
+            let programs = ["sidecar", "application"].into_iter();
+            programs
+                .flat_map(move |program| ["out", "err"].map(|stream| own.output(program, stream)))
+        });
+        for log in own.into_iter().chain([folder.log()]).chain(of_workloads) {
+            if logs::trim(&log) {
+                say(&format!("{} was too long and was emptied", log.display()));
+            }
+        }
+    }
+
     /// Copies the user's file where the control plane can read it, when it has changed.
     fn copy_source(&mut self) -> anyhow::Result<()> {
         let source = &self.start.source;
@@ -402,7 +442,7 @@ impl<'a> Supervisor<'a> {
         let metadata = fs::metadata(source).with_context(context)?;
         let seen = (metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
         if self.seen != Some(seen) {
-            let text = fs::read_to_string(source).with_context(context)?;
+            let text = foreign::read(source)?;
             written::replace(&self.folder.source().join("mesh.yaml"), &text)?;
             self.seen = Some(seen);
         }
@@ -451,6 +491,17 @@ fn begin_state(start: &Start, plan: &Plan, cgroups: &Cgroups) -> anyhow::Result<
         control_user: plan.control_user,
         workloads: workloads.collect(),
     })
+}
+
+/// A folder of root's in which one user may read, and nobody else: what workloads there are and how
+/// they are started is not everybody's affair.
+fn make_shared(path: &Path, user: u32) -> anyhow::Result<()> {
+    let make = || {
+        fs::create_dir_all(path)?;
+        chown(path, None, Some(user))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o750))
+    };
+    make().with_context(|| format!("make {}", path.display()))
 }
 
 /// A folder that is one user's alone.

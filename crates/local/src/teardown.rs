@@ -2,7 +2,8 @@
 //! mesh's name, so that it does not matter how far the mesh came up, or who was killed.
 //! Called by the supervisor at its end, and by `leno down`.
 
-use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -36,13 +37,20 @@ pub fn run(folder: &Folder, name: &MeshName) -> anyhow::Result<()> {
             .iter()
             .map(|path| path.display().to_string()),
     );
-    match fs::remove_dir_all(folder.root()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("remove {}", folder.root().display()));
-        }
-        _ => {}
-    }
+    remove_tree(folder.root())?;
     ensure!(left.is_empty(), "left over: {}", left.join(", "));
+    Ok(())
+}
+
+/// Removes a folder in which workloads have theirs. The tool can do with trees of any depth, for
+/// which we would need a descriptor for each level.
+fn remove_tree(path: &Path) -> anyhow::Result<()> {
+    let context = || format!("remove {}", path.display());
+    let mut command = Command::new("rm");
+    let output = command.args(["-rf", "--"]).arg(path).output();
+    let output = output.with_context(context)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {}", context(), said.trim());
     Ok(())
 }
 
@@ -50,4 +58,33 @@ pub fn run(folder: &Folder, name: &MeshName) -> anyhow::Result<()> {
 #[must_use]
 pub fn is_anything_left(folder: &Folder, name: &MeshName) -> bool {
     folder.root().exists() || network::is_there(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    #[test]
+    fn a_tree_deeper_than_there_are_descriptors_is_removed() {
+        // More than all tests of this process need.
+        let limit = Rlimit {
+            current: Some(256),
+            ..getrlimit(Resource::Nofile)
+        };
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("mesh");
+        std::fs::create_dir(&root).unwrap();
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut level = openat(CWD, &root, flags, Mode::empty()).unwrap();
+        for _ in 0..400 {
+            mkdirat(&level, "d", Mode::RWXU).unwrap();
+            level = openat(&level, "d", flags, Mode::empty()).unwrap();
+        }
+        remove_tree(&root).unwrap();
+        assert!(!root.exists());
+        remove_tree(&root).unwrap();
+    }
 }

@@ -1,10 +1,16 @@
 //! Whole meshes on this machine, with stand-ins for their programs. Needs root; without it the
 //! tests say that they were skipped.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test stops where its world is not as it should be"
+)]
+
 #[path = "mesh/world.rs"]
 mod world;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use serde_json::Value;
 use world::World;
@@ -107,6 +113,53 @@ fn what_dies_is_started_again_but_for_applications() {
     assert!(answer.contains("uid"), "{answer}");
     world.down();
     world.assert_gone(&state);
+}
+
+#[test]
+fn a_mesh_that_is_coming_up_is_not_taken_down_under_its_supervisor() {
+    let Some(world) = World::make("coming") else {
+        return;
+    };
+    let lock = world.runtime("lock");
+    fs::create_dir(world.runtime("")).unwrap();
+    let held = fs::File::create(&lock).unwrap();
+    held.lock().unwrap();
+    let error = local::down(world.base(), world.name()).unwrap_err();
+    assert!(error.to_string().contains("coming up"), "{error}");
+    assert!(lock.exists());
+    drop(held);
+    world.down();
+    assert!(!lock.exists());
+}
+
+/// A folder in the place of the file: nothing else keeps root from writing it.
+#[test]
+fn what_dies_is_started_again_though_that_cannot_be_written_down() {
+    let Some(world) = World::make("full") else {
+        return;
+    };
+    let state = world.up(&["hello", "curl"]).unwrap();
+    let in_the_way = world.runtime("state.json.new");
+    fs::create_dir(&in_the_way).unwrap();
+    world.kill(&state.workloads[0].sidecar);
+    let answer = world.eventually_ask("curl", &world.target(&state, "hello"));
+    assert!(answer.contains("uid"), "{answer}");
+    assert!(state.supervisor.is_alive());
+    fs::remove_dir(&in_the_way).unwrap();
+    world.eventually(|state| state.workloads[0].sidecar.restarts == 1);
+}
+
+#[test]
+fn what_a_mesh_is_made_of_is_for_its_control_plane_to_read() {
+    let Some(world) = World::make("shared") else {
+        return;
+    };
+    let state = world.up(&["hello"]).unwrap();
+    for name in ["source", "status"] {
+        let found = fs::metadata(world.runtime(name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (0, state.control_user));
+        assert_eq!(found.mode() & 0o7777, 0o750);
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
-//! What the documents say works: the README's sidecar pair is run as written, with a temporary
-//! folder for its files and free ports for its addresses, and help texts are compared.
+//! What the documents say works: the README's sidecar pair, and the control plane's sidecar that is
+//! told, are run as written, with a temporary folder for their files and free ports for their
+//! addresses, and help texts are compared.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 use xtask::{command, dist, outputs, repository};
@@ -31,6 +32,37 @@ fn the_sidecar_pair_of_the_readme_carries_a_request() {
 }
 
 #[test]
+fn the_sidecar_of_the_control_planes_page_is_told() {
+    let root = repository::root();
+    let page = fs::read_to_string(root.join("docs/control-plane.md")).unwrap();
+    let page = section(&page, "Running it by hand");
+    let Ok(_) = Command::new("curl").arg("--version").output() else {
+        println!("skipped: there is no curl");
+        return;
+    };
+    let mut world = World::new(&root);
+    fs::create_dir_all(world.folder.path().join("examples/hello")).unwrap();
+    let mesh = "examples/hello/mesh.yaml";
+    fs::copy(root.join(mesh), world.folder.path().join(mesh)).unwrap();
+    let [control, token, sidecar] = shell(page)[..] else {
+        panic!("another number of blocks")
+    };
+    world.begin_control(control);
+    assert!(world.shell(token).is_empty(), "it goes to a file");
+    let (_, file) = page.split_once("```yaml\n").unwrap();
+    let (file, _) = file.split_once("```").unwrap();
+    let mut file = world.with_addresses(file);
+    for port in ["127.0.0.1:15000", "127.0.0.1:15010"] {
+        file = file.replace(port, "127.0.0.1:0");
+    }
+    fs::write(world.folder.path().join("curl.yaml"), file).unwrap();
+    let (start, ask) = sidecar.split_once(" &\n").unwrap();
+    world.spawn(start);
+    // Until it is there; what is told is for other tests, and its ports may be taken.
+    while !world.shell(ask).contains("\"workload\":\"default/curl\"") {}
+}
+
+#[test]
 fn the_help_texts_in_the_documents_are_fresh() {
     let root = repository::root();
     let stale = outputs::stale(&root, &build(&root), outputs::is_help).unwrap();
@@ -47,6 +79,8 @@ fn build(root: &Path) -> PathBuf {
         "--package",
         "cli",
         "--package",
+        "control",
+        "--package",
         "proxy",
     ]))
     .unwrap();
@@ -55,11 +89,21 @@ fn build(root: &Path) -> PathBuf {
 
 /// The lines of the shell blocks of the section about the pair.
 fn commands(readme: &str) -> Vec<&str> {
-    let (_, section) = readme.split_once("\n## A sidecar pair by hand\n").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
+    let blocks = shell(section(readme, "A sidecar pair by hand"));
+    blocks.into_iter().flat_map(str::lines).collect()
+}
+
+/// What a page has under a heading.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, section) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+    section.split_once("\n## ").unwrap().0
+}
+
+/// Its shell blocks.
+fn shell(section: &str) -> Vec<&str> {
     let blocks = section.split("```sh\n").skip(1);
     blocks
-        .flat_map(|block| block.split_once("```").unwrap().0.lines())
+        .map(|block| block.split_once("```").unwrap().0)
         .collect()
 }
 
@@ -149,6 +193,49 @@ impl World {
         }
         fs::write(file, text).unwrap();
         wanted
+    }
+
+    /// Starts the control plane on free ports, and learns which.
+    fn begin_control(&mut self, line: &str) {
+        let line = line.trim_end().trim_end_matches('&');
+        let listen = "127.0.0.1:15128";
+        let line = line.replace(listen, "127.0.0.1:0 --admin 127.0.0.1:0");
+        let mut stdout = BufReader::new(self.spawn(&line));
+        let mut ready = String::new();
+        stdout.read_line(&mut ready).unwrap();
+        let ready: Value = serde_json::from_str(&ready).unwrap();
+        for (address, name) in [(listen, "xds"), ("127.0.0.1:15129", "admin")] {
+            let bound = ready[name].as_str().unwrap().to_owned();
+            self.addresses.insert(address.to_owned(), bound);
+        }
+    }
+
+    /// Starts a program of ours in the folder.
+    fn spawn(&mut self, line: &str) -> ChildStdout {
+        let (program, args) = line.trim().split_once(' ').unwrap();
+        let mut command = Command::new(self.programs.join(program));
+        let command = command.args(args.split_whitespace());
+        let command = command.current_dir(self.folder.path());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        self.running.push(child);
+        stdout
+    }
+
+    /// What a line prints that a shell runs in the folder.
+    fn shell(&self, line: &str) -> String {
+        let mut command = Command::new("sh");
+        let command = command.args(["-euc", &self.with_addresses(line)]);
+        let output = command.current_dir(self.folder.path()).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn with_addresses(&self, text: &str) -> String {
+        let known = self.addresses.iter();
+        known.fold(text.to_owned(), |text, (address, bound)| {
+            text.replace(address, bound)
+        })
     }
 
     fn request(&self, words: &[&str]) -> String {

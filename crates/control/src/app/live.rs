@@ -9,12 +9,18 @@ use anyhow::Context;
 
 use crate::addresses::Book;
 use crate::index::{Changes, Index};
+use crate::kinds::{Kind, Resource};
 use crate::log;
 use crate::source::Source;
 use crate::translate::{self, Mesh};
 
 /// The file in the state directory that keeps the addresses of Services.
 const BOOK_FILE: &str = "addresses.json";
+
+/// Whether people have written it: where Workloads live is told by whoever runs them.
+fn is_written(resource: &Arc<Resource>) -> bool {
+    resource.key.kind != Kind::WorkloadStatus
+}
 
 /// Sources, and what was made of them.
 pub(super) struct Live {
@@ -73,6 +79,12 @@ impl Live {
     /// Reads everything again. On an error all is as it was.
     pub(super) fn read(&mut self) -> anyhow::Result<()> {
         let resources = self.source.read()?;
+        // Everybody's certificate would be revoked, because a file is being written right now, or
+        // a disk was full when it was.
+        anyhow::ensure!(
+            resources.iter().any(is_written) || !self.index.resources().any(is_written),
+            "the sources describe nothing any more; if that is meant, leave a Namespace there",
+        );
         let mut next = self.index.clone();
         next.replace(&resources);
         let trust_domain = &next.mesh().trust_domain;
@@ -115,5 +127,37 @@ impl Live {
             log::warn("odd", &[("reason", warning)]);
         }
         self.warnings = warnings;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
+
+    #[test]
+    fn sources_that_say_nothing_any_more_are_a_mistake() {
+        let dir = tempfile::tempdir().unwrap();
+        let [mesh, status] = ["mesh.yaml", "status.yaml"].map(|name| dir.path().join(name));
+        let kind = "apiVersion: leno.dev/v1alpha1\nkind: Workload";
+        let workload = format!("{kind}\nmetadata: {{name: a}}\nspec: {{}}\n");
+        let lives = "Status\nmetadata: {name: a}\nstatus: {addresses: [10.77.0.2]}\n";
+        fs::write(&status, format!("{kind}{lives}")).unwrap();
+        fs::write(&mesh, "").unwrap();
+        let mut live = Live::open(vec![dir.path().to_path_buf()]).unwrap();
+        live.begin(dir.path()).unwrap();
+        fs::write(&mesh, workload).unwrap();
+        live.read().unwrap();
+        for empty in ["", "---\n"] {
+            fs::write(&mesh, empty).unwrap();
+            let error = live.read().unwrap_err().to_string();
+            assert!(error.contains("nothing any more"), "{error}");
+            assert_eq!(live.mesh().workloads.len(), 1);
+        }
+        fs::write(&mesh, NAMESPACE).unwrap();
+        live.read().unwrap();
+        assert!(live.mesh().workloads.is_empty());
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Inner {
     tokens: Tokens,
     rate: Rate,
     bundle: TrustBundle,
+    /// The state file, as it was written last; empty before that.
+    saved: String,
     own: Option<Arc<Credentials>>,
 }
 
@@ -107,6 +109,7 @@ impl Inner {
             tokens,
             rate: Rate::default(),
             bundle: empty_bundle(),
+            saved: String::new(),
             own: None,
         };
         inner.renew_issuer(now)?;
@@ -406,7 +409,8 @@ impl Inner {
         });
     }
 
-    fn save(&self) -> Result<(), Error> {
+    /// Writes the state file, unless it says the same already: this is called every second.
+    fn save(&mut self) -> Result<(), Error> {
         let path = self.store.path(STATE_FILE);
         let state = State {
             version: VERSION,
@@ -420,7 +424,11 @@ impl Inner {
             path: path.clone(),
             reason: e.to_string(),
         })?;
-        replace(&path, &text, 0o600)
+        if text != self.saved {
+            replace(&path, &text, 0o600)?;
+            self.saved = text;
+        }
+        Ok(())
     }
 
     pub(super) fn status(&self, generation: u64, now: SystemTime) -> Status {

@@ -22,11 +22,14 @@ pub(super) struct Rate {
 impl Rate {
     /// Takes one from the workload's share; or says how long to wait.
     pub(super) fn take(&mut self, workload: &WorkloadKey, now: SystemTime) -> Result<(), Duration> {
-        let whole_at = self.whole_at.get(workload).copied().unwrap_or(now).max(now);
+        let whole_at = self.whole_at.get(workload).copied().unwrap_or(now);
+        // A clock that was ahead must not keep anybody waiting until then.
+        let whole_at = whole_at.clamp(now, now + INTERVAL * BURST);
         let owed = whole_at.duration_since(now).unwrap_or_default();
         if let Some(wait) = (owed + INTERVAL).checked_sub(INTERVAL * BURST)
             && !wait.is_zero()
         {
+            self.whole_at.insert(workload.clone(), whole_at);
             return Err(wait);
         }
         self.whole_at.insert(workload.clone(), whole_at + INTERVAL);
@@ -58,5 +61,8 @@ mod tests {
         assert_eq!(rate.take(&one, now + INTERVAL), Err(INTERVAL));
         rate.sweep(now + INTERVAL * (BURST + 1));
         assert!(rate.whole_at.is_empty());
+        rate.take(&one, now + INTERVAL * 1_000_000).unwrap();
+        assert_eq!(rate.take(&one, now), Err(INTERVAL));
+        rate.take(&one, now + INTERVAL).unwrap();
     }
 }

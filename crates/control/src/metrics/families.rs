@@ -231,7 +231,11 @@ fn process(page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
+    use identity::HandshakeFailure;
+
     use super::*;
+
+    const DOCUMENTATION: &str = include_str!("../../../../docs/control-plane.md");
 
     #[test]
     fn every_line_belongs_to_a_family_that_was_introduced() {
@@ -255,5 +259,75 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
         assert!(text.contains("\nprocess_resident_memory_bytes "));
+    }
+
+    /// What can be counted, once each.
+    fn busy() -> Metrics {
+        let metrics = Metrics::default();
+        metrics.connections_refused.increment("strangers");
+        metrics.handshake_failures.increment("timeout");
+        metrics.signatures.increment("OK");
+        metrics.streams_ended.increment("OK");
+        metrics
+    }
+
+    /// Names of the labels of the first sample of a family.
+    fn labels(text: &str, family: &str) -> String {
+        let names = ["", "_bucket"].map(|suffix| format!("{family}{suffix}"));
+        let is_of_it = |line: &&str| {
+            let name = line.split(['{', ' ']).next();
+            names.iter().any(|wanted| name == Some(wanted))
+        };
+        let sample = text.lines().find(is_of_it).expect(family);
+        let labels = sample.split(['{', ',']).skip(1);
+        let names: Vec<_> = labels
+            .filter_map(|pair| Some(pair.split_once('=')?.0))
+            .collect();
+        names.join(", ")
+    }
+
+    #[test]
+    fn code_and_documentation_agree() {
+        let text = busy().render(&Gauges::default());
+        let coded: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+            .map(|(name, kind)| (name, kind, labels(&text, name)))
+            .collect();
+        let rows = DOCUMENTATION.lines().filter(|line| {
+            let is_of = |prefix| line.starts_with(prefix) && line.matches(" | ").count() == 3;
+            is_of("| `leno_control_") || is_of("| `process_")
+        });
+        let cells = |row: &'static str| {
+            row.split('|')
+                .map(|cell| cell.trim_matches([' ', '`', '–']))
+        };
+        let rows: Vec<Vec<_>> = rows.map(|row| cells(row).collect()).collect();
+        let documented: Vec<_> = rows
+            .iter()
+            .map(|row| (row[1], row[2], row[3].to_owned()))
+            .collect();
+        assert_eq!(documented, coded);
+    }
+
+    #[test]
+    fn reasons_and_limits_are_documented() {
+        let peers = include_str!("../../../../docs/metrics.md");
+        for reason in HandshakeFailure::ALL {
+            let word = format!("`{}`", reason.label());
+            assert!(peers.contains(&word), "{word}");
+        }
+        let own = [
+            "http2",
+            "identity",
+            "closed",
+            "timeout",
+            "connections",
+            "strangers",
+            "strangers_of_address",
+        ];
+        for word in own {
+            assert!(DOCUMENTATION.contains(&format!("`{word}`")), "{word}");
+        }
     }
 }

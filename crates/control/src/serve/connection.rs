@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use identity::tls::{self, Side};
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -19,7 +19,7 @@ use xds::grpc::server::{self as grpc, Call};
 use xds::grpc::{Code, Status};
 use xds::proto::identity::{SIGN, SignRequest};
 
-use super::{Front, Pace, Server};
+use super::{Front, Pace, Server, Strange};
 use crate::ads::Peer;
 use crate::log;
 use crate::sign::Caller;
@@ -64,7 +64,7 @@ enum Refusal {
 }
 
 impl Connection {
-    pub(super) async fn serve(mut self, stream: TcpStream, strange: OwnedSemaphorePermit) {
+    pub(super) async fn serve(mut self, stream: TcpStream, strange: Strange) {
         // Small messages that nobody follows up on must not wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
         let limit = self.server.limits.handshake;

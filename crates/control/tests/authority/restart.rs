@@ -1,12 +1,12 @@
 //! What is on the disk: it survives, it is private, it is one control plane's, and what is torn or
 //! forged is found.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use control::authority::{Authority, Error, Settings};
 
-use crate::world::{HOUR, World, csr, id};
+use crate::world::{HOUR, MINUTE, World, csr, id};
 
 #[test]
 fn nothing_is_new_after_a_restart() {
@@ -19,6 +19,26 @@ fn nothing_is_new_after_a_restart() {
     assert_eq!(world.authority().enrolled(), enrolled);
     a.renew(&world).unwrap();
     assert!(a.credentials(&world).is_from_newest_authority());
+}
+
+#[test]
+fn nothing_is_written_where_nothing_has_changed() {
+    let mut world = World::new();
+    world.enrol("a");
+    let path = world.dir.path().join("authority.json");
+    // Each writing makes another file.
+    let file = || {
+        let found = std::fs::metadata(&path).unwrap();
+        (found.ino(), found.mtime(), found.mtime_nsec())
+    };
+    let before = file();
+    for _ in 0..3 {
+        world.now += MINUTE / 60;
+        world.authority().advance(world.now, u64::MAX).unwrap();
+    }
+    assert_eq!(file(), before);
+    world.authority().rotate_leaves(world.now).unwrap();
+    assert_ne!(file(), before);
 }
 
 fn modes(dir: &Path, found: &mut Vec<(String, u32)>) {

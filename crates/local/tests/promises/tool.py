@@ -287,10 +287,14 @@ def mark(host, port):
     print("mark\tdone", flush=True)
 
 
+ALL = 3
+
+
 def sniff(link, end):
     """Everything that comes out of a workload but ARP and ICMPv6, until a datagram for `end`."""
-    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-    wire.bind((link, 0))
+    # With a protocol before it is bound, it would hear every other interface too.
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    wire.bind((link, ALL))
     print("listening\tdone", flush=True)
     while True:
         packet, (_, _, kind, *_) = wire.recvfrom(2048)

@@ -152,7 +152,7 @@ fn revocations_that_change_and_are_as_many_take_effect() {
     assert!(is_let_in(&first, &server));
 }
 
-/// An answer may be lost, or be of no use yet: the token is good for the key that it was shown with.
+/// An answer may be lost, or be of no use yet: the token is good for the key it was shown with.
 #[test]
 fn token_is_shown_with_the_same_key_until_it_is_of_use() {
     let plane = plane_with(WEB, &[]);

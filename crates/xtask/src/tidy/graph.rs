@@ -22,9 +22,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xds", &["model"]),
     ("proxy", &["wire", "xds", "identity", "rt", "model", "yaml"]),
     ("control", &["identity", "model", "xds", "yaml"]),
-    ("local", &["control", "identity", "intercept", "model", "yaml"]),
+    (
+        "local",
+        &["control", "identity", "intercept", "model", "yaml"],
+    ),
     ("bench", &["load", "identity", "local", "model"]),
-    ("cli", &["bench", "control", "identity", "load", "local", "model"]),
+    (
+        "cli",
+        &["bench", "control", "identity", "load", "local", "model"],
+    ),
     ("testkit", &["identity", "model", "wire", "xds"]),
     ("xtask", &[]),
 ];
