@@ -114,16 +114,25 @@ impl AsyncWrite for Io {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_records(context))?;
-        let Self { tcp, tls } = &mut *self;
-        let Some(tls) = tls else {
-            return Pin::new(tcp).poll_write(context, bytes);
-        };
-        let written = tls.writer().write(bytes)?;
-        // What does not go out now does with the next call.
-        match self.poll_records(context) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            _ => Poll::Ready(Ok(written)),
+        loop {
+            ready!(self.poll_records(context))?;
+            let Self { tcp, tls } = &mut *self;
+            let Some(tls) = tls else {
+                return Pin::new(tcp).poll_write(context, bytes);
+            };
+            let written = tls.writer().write(bytes)?;
+            if written > 0 || bytes.is_empty() {
+                // What does not go out now does with the next call.
+                return match self.poll_records(context) {
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                    _ => Poll::Ready(Ok(written)),
+                };
+            }
+            // So much waits for the end of the handshake that no more is taken.
+            if ready!(pending(tls.read_tls(&mut Blocking { tcp, context })))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            tls.process_new_packets().map_err(io::Error::other)?;
         }
     }
 
