@@ -34,7 +34,7 @@ pub use token::Token;
 use inner::Inner;
 
 /// The name under which the trust bundle travels.
-pub const BUNDLE: &str = "ROOTCA";
+pub const BUNDLE: &str = xds::TRUST_BUNDLE;
 /// The roots, in the state directory: what a sidecar trusts before it is told.
 pub const ROOTS_FILE: &str = "root.pem";
 

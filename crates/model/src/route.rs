@@ -81,3 +81,19 @@ pub enum Filter {
         buffer_bytes: usize,
     },
 }
+
+impl Filter {
+    /// Headers that say where a message ends or what the connection is for, in lower case: the
+    /// sidecar sets them itself, and no filter may name one.
+    pub const FRAMING: [&str; 9] = [
+        "connection",
+        "content-length",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+}

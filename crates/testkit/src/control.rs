@@ -30,7 +30,7 @@ use mint::Mint;
 pub use mint::Signing;
 
 /// The name of the mesh's trust bundle.
-const BUNDLE: &str = "ROOTCA";
+const BUNDLE: &str = xds::TRUST_BUNDLE;
 
 /// A control plane on a port of 127.0.0.1, of the trust domain `cluster.local`.
 pub struct ControlPlane {

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use model::HostMatch;
+use model::{Filter, HostMatch};
 
 use crate::error::Error;
 use crate::place::Place;
@@ -16,19 +16,6 @@ const HOST_BYTES_MAX: usize = 253;
 const ID_BYTES_MAX: usize = 2048;
 /// Longest trust domain (SPIFFE-ID, section 2.1).
 const TRUST_DOMAIN_BYTES_MAX: usize = 255;
-
-/// Headers that say where a message ends or what the connection is for; the proxy sets them itself.
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 fn ensure(holds: bool, at: &Place<'_>, reason: &str) -> Result<(), Error> {
     match holds {
@@ -140,7 +127,9 @@ fn is_token(text: &str) -> bool {
 
 /// A header that a filter may touch (RFC 9110, section 5.1: a token).
 pub(crate) fn header_name(text: &str, at: &Place<'_>) -> Result<(), Error> {
-    let framing = FRAMING.iter().any(|name| text.eq_ignore_ascii_case(name));
+    let framing = Filter::FRAMING
+        .iter()
+        .any(|name| text.eq_ignore_ascii_case(name));
     ensure(
         !framing,
         at,

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use identity::SpiffeId;
+use model::Filter;
 use yaml::{Fault, Kind, Node, Place, quote};
 
 /// Longest name of a thing: a DNS name's, since Kubernetes' names become ours.
@@ -142,19 +143,6 @@ fn is_workload_id(id: &str) -> bool {
     SpiffeId::parse(id).is_ok_and(|id| !id.path().is_empty())
 }
 
-/// Headers that say where a message ends or what the connection is for; the proxy sets them itself.
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// A header name that a filter may touch (RFC 9110, section 5.1: a token).
 pub(super) fn header_name(node: &Node) -> Result<String, Fault> {
     let word = node.text()?;
@@ -163,7 +151,7 @@ pub(super) fn header_name(node: &Node) -> Result<String, Fault> {
         let hint = "letters, digits and - only, without the colon";
         return Err(node.fault(format!("{} is not a header name", quote(word)), hint));
     }
-    if FRAMING
+    if Filter::FRAMING
         .iter()
         .any(|framing| word.eq_ignore_ascii_case(framing))
     {

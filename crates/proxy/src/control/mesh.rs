@@ -3,14 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{
-    Cluster, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route, TrustBundle,
-};
+use model::{Cluster, Discovery, Endpoint, Listener, Protocol, Route, TrustBundle};
 use xds::kind::Kind;
+use xds::listener::has_routes;
 use xds::resource::Resource;
-
-/// The name of the trust bundle of the mesh.
-pub(super) const BUNDLE: &str = "ROOTCA";
 
 /// All resources by their names.
 #[derive(Default)]
@@ -110,7 +106,7 @@ impl Mesh {
         match kind {
             Kind::Listener => {
                 let mut listener = self.listeners.get(name)?.clone();
-                let routes = self.routes.get(name).filter(|_| asks_for_routes(&listener));
+                let routes = self.routes.get(name).filter(|_| has_routes(&listener));
                 routes
                     .into_iter()
                     .for_each(|routes| listener.routes.clone_from(routes));
@@ -141,7 +137,7 @@ impl Mesh {
         let with_routes = self
             .listeners
             .values()
-            .filter(|listener| asks_for_routes(listener));
+            .filter(|listener| has_routes(listener));
         with_routes.map(|listener| &*listener.name).collect()
     }
 
@@ -192,7 +188,7 @@ impl Mesh {
     }
 
     fn complete(&self, listener: &Listener) -> Option<Listener> {
-        if !asks_for_routes(listener) {
+        if !has_routes(listener) {
             return Some(listener.clone());
         }
         let routes = self.routes.get(&listener.name)?.clone();
@@ -216,12 +212,6 @@ impl Mesh {
             },
         }
     }
-}
-
-/// Whether the routes do not come with the listener. Those of one that reads nothing always do:
-/// where it has none, it leads nowhere.
-fn asks_for_routes(listener: &Listener) -> bool {
-    listener.protocol != ListenerProtocol::Tcp && listener.routes.is_empty()
 }
 
 /// A cluster that nobody has described.

@@ -2,7 +2,7 @@
 //! life kept on disk. Called by `app` once.
 
 use super::leaf::{self, Leaf};
-use super::mesh::{BUNDLE, Mesh};
+use super::mesh::Mesh;
 use super::store::{One, Store};
 use super::{Agent, Status};
 use crate::log;
@@ -14,6 +14,7 @@ use std::io::Read;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use xds::TRUST_BUNDLE;
 use xds::delta::WILDCARD;
 use xds::delta::client::Client;
 use xds::kind::Kind;
@@ -46,7 +47,7 @@ impl Agent {
             ..Node::default()
         };
         let mut machine = Client::new(node);
-        machine.subscribe(Kind::Secret, [BUNDLE]);
+        machine.subscribe(Kind::Secret, [TRUST_BUNDLE]);
         machine.subscribe(Kind::Cluster, [WILDCARD]);
         machine.subscribe(Kind::Listener, [WILDCARD]);
         let mut agent = Self {

@@ -151,14 +151,14 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::super::mesh::BUNDLE;
     use super::*;
+    use xds::TRUST_BUNDLE;
     use xds::proto::discovery::Node;
     use xds::resource::Resource as Part;
 
     fn bundle() -> model::TrustBundle {
         model::TrustBundle {
-            name: BUNDLE.to_owned(),
+            name: TRUST_BUNDLE.to_owned(),
             authorities: "an authority".to_owned(),
             revocations: String::new(),
         }
@@ -169,8 +169,8 @@ mod tests {
         let store = Store::open(&dir.join("state")).unwrap();
         let (mut mesh, mut machine) = (Mesh::default(), Client::new(Node::default()));
         mesh.add(Part::Bundle(bundle()));
-        machine.subscribe(Kind::Secret, [BUNDLE]);
-        machine.restore(Kind::Secret, BUNDLE, "7");
+        machine.subscribe(Kind::Secret, [TRUST_BUNDLE]);
+        machine.restore(Kind::Secret, TRUST_BUNDLE, "7");
         let bytes = Store::encode(&mesh, &machine).unwrap();
         store.save(&bytes).unwrap();
         store
@@ -183,7 +183,7 @@ mod tests {
         let [one] = kept.as_slice() else { panic!() };
         assert_eq!(
             (one.kind, &*one.name, &*one.version),
-            (Kind::Secret, BUNDLE, "7")
+            (Kind::Secret, TRUST_BUNDLE, "7")
         );
         let decoded = resource::decode(one.kind, &one.value).unwrap();
         assert_eq!(decoded.value, Part::Bundle(bundle()));

@@ -4,19 +4,6 @@
 use model::Filter;
 use yaml::{Fault, Fields, Node, quote};
 
-/// Headers that belong to one connection or say where a message ends: the sidecars write them.
-const HOP_HEADERS: &[&str] = &[
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// Which side of an exchange is changed.
 #[derive(Clone, Copy)]
 enum Side {
@@ -93,7 +80,10 @@ fn header_name(node: &Node) -> Result<String, Fault> {
         let hint = "letters, digits and - only, without the colon";
         return Err(node.fault(format!("{} is not a header name", quote(word)), hint));
     }
-    if HOP_HEADERS.iter().any(|hop| word.eq_ignore_ascii_case(hop)) {
+    if Filter::FRAMING
+        .iter()
+        .any(|hop| word.eq_ignore_ascii_case(hop))
+    {
         let message = format!("{} may not be changed by a filter", quote(word));
         return Err(node.fault(
             message,

@@ -1,7 +1,8 @@
 //! What follows from what was said, in which order ever it came.
 
 use super::*;
-use model::{Backend, Balance, Direction, HostMatch, TlsMode, Transport};
+use model::{Backend, Balance, Direction, HostMatch, ListenerProtocol, TlsMode, Transport};
+use xds::TRUST_BUNDLE;
 
 fn listener(name: &str) -> Listener {
     Listener {
@@ -92,6 +93,7 @@ fn a_listener_waits_for_its_routes() {
     mesh.add(routes("web", "c"));
     assert_eq!(shown(&mesh).0, ["web"]);
     let told = Listener {
+        protocol: ListenerProtocol::Tcp,
         routes: vec![route("c")],
         ..listener("tcp")
     };
@@ -160,7 +162,7 @@ fn a_cluster_that_nobody_described_has_no_endpoints() {
 #[test]
 fn what_is_removed_is_forgotten_with_what_belonged_to_it() {
     let bundle = model::TrustBundle {
-        name: BUNDLE.to_owned(),
+        name: TRUST_BUNDLE.to_owned(),
         authorities: "a".to_owned(),
         revocations: String::new(),
     };
@@ -175,12 +177,12 @@ fn what_is_removed_is_forgotten_with_what_belonged_to_it() {
     for (kind, name) in [
         (Kind::Listener, "web"),
         (Kind::Cluster, "c"),
-        (Kind::Secret, BUNDLE),
+        (Kind::Secret, TRUST_BUNDLE),
     ] {
         mesh.remove(kind, name);
     }
     assert_eq!(shown(&mesh), (vec![], vec![]));
-    let bundle = mesh.find(Kind::Secret, BUNDLE);
+    let bundle = mesh.find(Kind::Secret, TRUST_BUNDLE);
     assert!(bundle.is_some(), "nobody would be trusted");
     mesh.add(Resource::Listener(listener("web")));
     assert_eq!(shown(&mesh).0, [""; 0]);
