@@ -1,28 +1,37 @@
-//! The workload's name server: the mesh's names, over UDP and TCP, from the configuration in
-//! memory. Runs on the quiet thread, beside the admin pages. Must never wait for anybody to answer
-//! a name of the mesh, nor listen where others than the workload can ask.
+//! The workload's name server, over UDP and TCP: the mesh's names from the configuration in memory,
+//! others' from whom it may ask. Runs on the quiet thread, beside the admin pages. Must never wait
+//! for anybody to answer a name of the mesh, nor answer others than its neighbours.
 
 mod answer;
+mod clients;
+mod forward;
 mod names;
 mod socket;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use model::Dns;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use wire::dns::{TCP_BYTES_MAX, UDP_BYTES_MAX};
+use wire::dns::{Code, Query, Question, TCP_BYTES_MAX, UDP_BYTES_MAX};
 
 pub use names::Names;
+pub(crate) use socket::Pair;
 
+use crate::handover::message::Role;
 use crate::log;
-use crate::telemetry::metrics::DnsCounters;
-use answer::Transport;
+use crate::telemetry::metrics::{Answered, DnsCounters};
+use answer::{Progress, Transport};
+use clients::Clients;
+use forward::{Answer, Forwarder, Pending, Said};
 
 /// Longest query over TCP: a name, some options and their padding are a fraction of that. Over UDP
 /// they are as long as answers at most.
@@ -30,6 +39,8 @@ const QUERY_BYTES_MAX: usize = 4096;
 /// Connections at a time, per address; more wait in the kernel's queue. Only answers that are too
 /// long for UDP come this way.
 const CONNECTIONS_MAX: usize = 32;
+/// Queries over UDP that wait for another name server, per address; each has some hundred bytes.
+const WAITING_MAX: usize = 1024;
 /// For the next query, and for the answer to be taken (RFC 7766, section 6.2.3: some seconds).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a socket's failure (no descriptors left): time for others to give some back.
@@ -38,15 +49,20 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What is answered. Shared with whoever changes it.
 pub struct Book {
     names: ArcSwap<Names>,
+    forwarder: Option<Arc<Forwarder>>,
     counters: Arc<DnsCounters>,
 }
 
 impl Book {
-    /// Of a sidecar that starts with `names`; what is asked is counted by `counters`.
+    /// Of a sidecar that starts with `names`, and asks others as `dns` says; what is asked is
+    /// counted by `counters`.
     #[must_use]
-    pub fn new(names: Names, counters: Arc<DnsCounters>) -> Arc<Self> {
-        let names = ArcSwap::from_pointee(names);
-        Arc::new(Self { names, counters })
+    pub fn new(names: Names, dns: Option<&Dns>, counters: Arc<DnsCounters>) -> Arc<Self> {
+        Arc::new(Self {
+            names: ArcSwap::from_pointee(names),
+            forwarder: dns.and_then(|dns| Forwarder::new(dns, &counters)),
+            counters,
+        })
     }
 
     /// Answers with `names` from now on.
@@ -54,36 +70,127 @@ impl Book {
         self.names.store(Arc::new(names));
     }
 
-    /// Adds the answer to `message` to `out`; nothing if it is to have none.
-    fn answer(&self, message: &[u8], transport: Transport, out: &mut Vec<u8>) {
-        let answered = answer::answer(&self.names.load(), message, transport, out);
-        self.counters.add(answered);
+    /// Adds the answer to `message` to `out`; nothing if it is to have none, or if somebody else is
+    /// asked for it, which then has to be waited for.
+    fn answer(&self, message: &[u8], transport: Transport, out: &mut Vec<u8>) -> Option<Pending> {
+        let query = match answer::answer(&self.names.load(), message, transport, out) {
+            Progress::Elsewhere(query) => query,
+            Progress::Done(answered) => {
+                self.counters.add(answered);
+                return None;
+            }
+        };
+        // Who does not want others to be asked has no business here.
+        let forwarder = self.forwarder.as_ref();
+        let Some(forwarder) = forwarder.filter(|_| query.wants_recursion()) else {
+            self.counters.add(Answered::Refused);
+            answer::say(&query, Code::Refused, out);
+            return None;
+        };
+        match forwarder.find(Question::of(&query), transport) {
+            Answer::Pending(pending) => Some(pending),
+            Answer::Ready(said) => {
+                self.relay(&query, transport, said.as_ref(), out);
+                None
+            }
+        }
+    }
+
+    /// Adds what was said in answer to `message`, which was to be waited for.
+    fn complete(&self, message: &[u8], transport: Transport, said: Option<&Said>) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Ok(query) = Query::parse(message) {
+            self.relay(&query, transport, said, &mut out);
+        }
+        out
+    }
+
+    fn relay(
+        &self,
+        query: &Query<'_>,
+        transport: Transport,
+        said: Option<&Said>,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(Said { kept, left }) = said else {
+            self.counters.add(Answered::Failed);
+            return answer::say(query, Code::ServerFailure, out);
+        };
+        self.counters.add(Answered::Forwarded);
+        kept.write(query, *left, transport.bytes_max(query), out);
     }
 }
 
-/// Serves from now on, in tasks of the tokio runtime that it is called in, which needs I/O and
-/// time. `[::]` is both loopback addresses, `0.0.0.0` that of IPv4: redirected queries come there.
-/// Gives the addresses it serves on.
+/// Opens all addresses, but those that `give` has sockets for. `[::]` is both loopback addresses,
+/// `0.0.0.0` that of IPv4: redirected queries come there.
 ///
 /// # Errors
-/// When the address cannot be bound.
-pub fn serve(addr: SocketAddr, book: &Arc<Book>) -> anyhow::Result<Vec<SocketAddr>> {
-    let mut bound = Vec::new();
-    for pair in socket::open(addr)? {
-        bound.push(pair.addr);
-        let udp = UdpSocket::from_std(pair.udp)?;
-        let tcp = TcpListener::from_std(pair.tcp)?;
-        tokio::spawn(serve_udp(udp, Arc::clone(book)));
-        tokio::spawn(serve_tcp(tcp, Arc::clone(book)));
+/// When an address cannot be bound.
+pub(crate) fn open(
+    dns: &Dns,
+    mut give: impl FnMut(Role, SocketAddr) -> Option<OwnedFd>,
+) -> anyhow::Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    for addr in &dns.listen {
+        match socket::adopt(*addr, &mut give)? {
+            given if !given.is_empty() => pairs.extend(given),
+            _ => pairs.extend(socket::open(*addr)?),
+        }
+    }
+    Ok(pairs)
+}
+
+/// Serves from now on, and gives the addresses.
+#[cfg(test)]
+fn serve(dns: &Dns, book: &Arc<Book>) -> anyhow::Result<Vec<SocketAddr>> {
+    let pairs = open(dns, |_, _| None)?;
+    let bound = pairs.iter().map(|pair| pair.addr).collect();
+    for pair in pairs {
+        run(pair, book, std::future::pending)?;
     }
     Ok(bound)
 }
 
-/// Serves until dropped.
-async fn serve_udp(socket: UdpSocket, book: Arc<Book>) {
+/// Serves from now until each `end`, in tasks of the tokio runtime that it is called in, which
+/// needs I/O and time. What was asked before is answered all the same.
+pub(crate) fn run<E: Future<Output = ()> + Send + 'static>(
+    pair: Pair,
+    book: &Arc<Book>,
+    end: impl Fn() -> E,
+) -> io::Result<()> {
+    let clients = Clients::of(pair.addr.ip());
+    let udp = Arc::new(UdpSocket::from_std(pair.udp)?);
+    let tcp = TcpListener::from_std(pair.tcp)?;
+    let (udp_end, tcp_end) = (end(), end());
+    tokio::spawn(serve_udp(udp, clients, Arc::clone(book), udp_end));
+    let book = Arc::clone(book);
+    tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        tokio::select! {
+            () = serve_tcp(tcp, clients, book, &mut connections) => {}
+            () = tcp_end => {}
+        }
+        while connections.join_next().await.is_some() {}
+    });
+    Ok(())
+}
+
+/// Serves until `end`.
+async fn serve_udp(
+    socket: Arc<UdpSocket>,
+    clients: Clients,
+    book: Arc<Book>,
+    end: impl Future<Output = ()>,
+) {
+    let mut end = pin!(end);
+    let places = Arc::new(Semaphore::new(WAITING_MAX));
     let (mut message, mut out) = (vec![0; UDP_BYTES_MAX], Vec::new());
     loop {
-        let (length, peer) = match socket.recv_from(&mut message).await {
+        let received = tokio::select! {
+            received = socket.recv_from(&mut message) => received,
+            () = &mut end => return,
+        };
+        let (length, peer) = match received {
             Ok(received) => received,
             Err(error) => {
                 log::warn(format_args!("names: cannot read: {error}"));
@@ -91,29 +198,57 @@ async fn serve_udp(socket: UdpSocket, book: Arc<Book>) {
                 continue;
             }
         };
-        out.clear();
-        book.answer(&message[..length], Transport::Udp, &mut out);
-        if !out.is_empty()
-            && let Err(error) = socket.send_to(&out, peer).await
-        {
-            log::debug(format_args!("names: cannot answer {peer}: {error}"));
+        if !clients.has(peer.ip()) {
+            book.counters.add(Answered::Refused);
+            continue;
         }
+        out.clear();
+        let message = &message[..length];
+        let pending = book.answer(message, Transport::Udp, &mut out);
+        match pending.map(|it| (it, Arc::clone(&places).try_acquire_owned())) {
+            None => {}
+            Some((_, Err(_))) => out = book.complete(message, Transport::Udp, None),
+            Some((pending, Ok(place))) => {
+                let (socket, book) = (Arc::clone(&socket), Arc::clone(&book));
+                let message = message.to_vec();
+                tokio::spawn(async move {
+                    let said = pending.end().await;
+                    let out = book.complete(&message, Transport::Udp, said.as_ref());
+                    send(&socket, &out, peer).await;
+                    drop(place);
+                });
+            }
+        }
+        send(&socket, &out, peer).await;
     }
 }
 
-/// Serves until dropped; connections go with it.
-async fn serve_tcp(listener: TcpListener, book: Arc<Book>) {
+async fn send(socket: &UdpSocket, out: &[u8], peer: SocketAddr) {
+    if !out.is_empty()
+        && let Err(error) = socket.send_to(out, peer).await
+    {
+        log::debug(format_args!("names: cannot answer {peer}: {error}"));
+    }
+}
+
+/// Accepts until dropped.
+async fn serve_tcp(
+    listener: TcpListener,
+    clients: Clients,
+    book: Arc<Book>,
+    connections: &mut JoinSet<()>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
     loop {
         let place = Arc::clone(&places)
             .acquire_owned()
             .await
             .expect("it is never closed");
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) if clients.has(peer.ip()) => {
                 connections.spawn(serve_connection(stream, Arc::clone(&book), place));
             }
+            Ok(_) => book.counters.add(Answered::Refused),
             Err(error) => {
                 log::warn(format_args!("names: cannot accept: {error}"));
                 tokio::time::sleep(PAUSE).await;
@@ -131,7 +266,15 @@ async fn serve_connection(mut stream: TcpStream, book: Arc<Book>, _place: OwnedS
         let Ok(Ok(())) = tokio::time::timeout(IDLE_TIMEOUT, read).await else {
             return;
         };
-        frame(&mut out, |out| book.answer(&message, Transport::Tcp, out));
+        let mut pending = None;
+        frame(&mut out, |out| {
+            pending = book.answer(&message, Transport::Tcp, out);
+        });
+        if let Some(pending) = pending {
+            let said = pending.end().await;
+            let answer = book.complete(&message, Transport::Tcp, said.as_ref());
+            frame(&mut out, |out| out.extend_from_slice(&answer));
+        }
         // Who sends no queries is not waited for.
         if out.is_empty() {
             return;

@@ -1,10 +1,12 @@
 //! DNS messages, as they come over UDP and in the frames of TCP (RFC 1035, RFC 6891): what a query
-//! asks, and the bytes of its answer. Called by the proxy's name server. Never knows which names
-//! there are, and never follows a pointer forward.
+//! asks, the bytes of its answer, and what other servers are asked and answer. Called by the
+//! proxy's name server. Never knows which names there are, and never follows a pointer forward.
 
 mod answer;
+mod kept;
 mod name;
 mod query;
+mod question;
 mod record;
 mod reply;
 
@@ -12,10 +14,12 @@ mod reply;
 mod tests;
 
 pub use answer::Answer;
+pub use kept::{Kept, Left, Lifetime};
 pub use name::{LABEL_BYTES_MAX, Labels, NAME_BYTES_MAX, Name};
 pub use query::{Edns, Query, Reject};
+pub use question::Question;
 pub use record::{Record, Records, Section};
-pub use reply::Reply;
+pub use reply::{Reply, Target};
 
 /// What a client that says nothing takes over UDP (RFC 1035, section 2.3.4).
 pub const UDP_BYTES_MIN: usize = 512;
@@ -46,18 +50,22 @@ mod flag {
 }
 
 /// What is asked for: the type of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind(pub u16);
 
 impl Kind {
     /// An IPv4 address.
     pub const A: Self = Self(1);
+    /// That the name is another name of a host.
+    pub const CNAME: Self = Self(5);
     /// Where a zone begins.
     pub const SOA: Self = Self(6);
     /// The name of an address.
     pub const PTR: Self = Self(12);
     /// An IPv6 address.
     pub const AAAA: Self = Self(28);
+    /// Hosts and ports of a service (RFC 2782).
+    pub const SRV: Self = Self(33);
     /// What sender and message are capable of; no record of a name (RFC 6891).
     pub const OPT: Self = Self(41);
     /// Whatever there is.

@@ -6,6 +6,7 @@ mod curl;
 mod grpc;
 mod h2spec;
 mod languages;
+mod names;
 mod pair;
 mod postgres;
 mod process;
@@ -84,6 +85,11 @@ const GROUPS: &[Group] = &[
         name: "greeting",
         about: "servers that speak first: mail, and how long their greeting takes",
         run: tcp::run_greetings,
+    },
+    Group {
+        name: "names",
+        about: "resolvers of glibc, Go, Node and Java, for names of the mesh and others",
+        run: names::run,
     },
 ];
 

@@ -17,9 +17,9 @@ pub struct Answer<'d> {
     pub authoritative: bool,
     /// What was asked; `None` if the question was not understood.
     pub question: Option<(Name<'d>, Kind, u16)>,
-    message: &'d [u8],
+    pub(super) message: &'d [u8],
     /// Where the records begin.
-    at: usize,
+    pub(super) at: usize,
 }
 
 impl<'d> Answer<'d> {

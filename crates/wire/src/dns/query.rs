@@ -140,6 +140,12 @@ impl<'d> Query<'d> {
         self.class == INTERNET
     }
 
+    /// Whether others are to be asked if need be; who does not want that looks into a server.
+    #[must_use]
+    pub const fn wants_recursion(&self) -> bool {
+        self.header.flags & flag::RECURSION_DESIRED != 0
+    }
+
     /// Whether it relies on something of EDNS that nobody knows yet.
     #[must_use]
     pub fn is_of_unknown_version(&self) -> bool {

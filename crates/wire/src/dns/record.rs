@@ -5,6 +5,8 @@ use super::{Kind, double, name, word};
 
 /// Bytes of a record between its owner and its data: kind, class, time to live and a length.
 const FIXED_BYTES: usize = 10;
+/// How far before the data the time to live is.
+pub(super) const TTL_FROM_DATA: usize = 6;
 
 /// A record as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,8 @@ impl Section {
 #[derive(Clone, Debug)]
 pub struct Records<'d> {
     message: &'d [u8],
-    at: usize,
+    /// Where the next one begins.
+    pub(super) at: usize,
     /// Still to come, by section.
     left: [u16; 3],
 }
@@ -81,10 +84,15 @@ impl<'d> Records<'d> {
         Some(Self { message, at, left })
     }
 
+    /// Whether all came that the header says there are.
+    pub(super) fn has_all(&self) -> bool {
+        self.left == [0; 3]
+    }
+
     /// Whether all came that the header says there are, and nothing after them.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
-        self.left == [0; 3] && self.at == self.message.len()
+        self.has_all() && self.at == self.message.len()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::{Code, HEADER_BYTES, INTERNET, Kind, Name, Query, UDP_BYTES_MAX, flag};
+use super::{Code, HEADER_BYTES, INTERNET, Kind, Name, Query, Section, UDP_BYTES_MAX, flag};
 
 /// What an OPT record without options takes.
 const OPT_BYTES: usize = 11;
@@ -19,6 +19,12 @@ const EXPIRE: u32 = 86_400;
 
 const POINTER_BYTES: usize = 2;
 const POINTER: u16 = 0xc000;
+/// The question's name, which all answers but relayed ones are about.
+const ASKED: [u8; POINTER_BYTES] = (POINTER | HEADER_BYTES as u16).to_be_bytes();
+
+/// Among the hosts of a service, none comes before another, and all get as much.
+const PRIORITY: u16 = 0;
+const WEIGHT: u16 = 1;
 
 /// An answer in the making. [`Self::finish`] completes it.
 #[derive(Debug)]
@@ -31,8 +37,15 @@ pub struct Reply<'a> {
     end_max: usize,
     flags: u16,
     code: Code,
-    answers: u16,
-    authorities: u16,
+    /// Records by section.
+    counts: [u16; 3],
+}
+
+/// A name that an answer has, and what else is known of it goes with the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// `None` if it lies beyond what a pointer reaches.
+    pointer: Option<u16>,
 }
 
 impl<'a> Reply<'a> {
@@ -52,8 +65,7 @@ impl<'a> Reply<'a> {
             end_max: start + bytes_max - reserved,
             flags: query.header.answered() | code as u16 & flag::CODE,
             code,
-            answers: 0,
-            authorities: 0,
+            counts: [0; 3],
         }
     }
 
@@ -64,17 +76,67 @@ impl<'a> Reply<'a> {
 
     /// Adds an address of the name; false if there is no room for it, which the answer then says.
     pub fn address(&mut self, ip: IpAddr, ttl_seconds: u32) -> bool {
-        let name = POINTER | HEADER_BYTES as u16;
-        let fits = match ip {
-            IpAddr::V4(ip) => self.record(name, Kind::A, ttl_seconds, &[&ip.octets()]),
-            IpAddr::V6(ip) => self.record(name, Kind::AAAA, ttl_seconds, &[&ip.octets()]),
-        };
-        if fits {
-            self.answers += 1;
-        } else {
-            self.flags |= flag::TRUNCATED;
+        match ip {
+            IpAddr::V4(ip) => self.answer(Kind::A, ttl_seconds, &[&ip.octets()]),
+            IpAddr::V6(ip) => self.answer(Kind::AAAA, ttl_seconds, &[&ip.octets()]),
         }
-        fits
+    }
+
+    /// Adds a name of what was asked for; false as above.
+    pub fn pointer(&mut self, name: Name<'_>, ttl_seconds: u32) -> bool {
+        self.answer(Kind::PTR, ttl_seconds, &[name.wire()])
+    }
+
+    /// Adds a host and port of the service (RFC 2782); `None` where others say false.
+    pub fn service(&mut self, host: Name<'_>, port: u16, ttl_seconds: u32) -> Option<Target> {
+        let numbers = [PRIORITY, WEIGHT, port].map(u16::to_be_bytes);
+        let data = [numbers.as_flattened(), host.wire()];
+        if !self.answer(Kind::SRV, ttl_seconds, &data) {
+            return None;
+        }
+        let at = u16::try_from(self.out.len() - host.wire().len() - self.start).ok();
+        let pointer = at.filter(|at| *at < POINTER).map(|at| POINTER | at);
+        Some(Target { pointer })
+    }
+
+    /// Adds an address that will be wanted next; false if there is no room for it.
+    pub fn address_of(&mut self, target: Target, ip: IpAddr, ttl_seconds: u32) -> bool {
+        let Some(pointer) = target.pointer else {
+            return false;
+        };
+        let owner = pointer.to_be_bytes();
+        let mut add = |kind, octets: &[u8]| {
+            self.record(Section::Additional, owner, (kind, ttl_seconds), &[octets])
+        };
+        match ip {
+            IpAddr::V4(ip) => add(Kind::A, &ip.octets()),
+            IpAddr::V6(ip) => add(Kind::AAAA, &ip.octets()),
+        }
+    }
+
+    /// Adds a whole record as it is, but for its time to live; false if there is no room for it.
+    pub(super) fn copy(
+        &mut self,
+        section: Section,
+        record: &[u8],
+        ttl_at: usize,
+        ttl: u32,
+    ) -> bool {
+        if self.out.len() + record.len() > self.end_max {
+            // Who lacks the reason that there is nothing lacks the answer.
+            let is_needed = match section {
+                Section::Answer => true,
+                Section::Authority => self.counts[Section::Answer as usize] == 0,
+                Section::Additional => false,
+            };
+            self.flags |= if is_needed { flag::TRUNCATED } else { 0 };
+            return false;
+        }
+        let ttl_at = self.out.len() + ttl_at;
+        self.out.extend_from_slice(record);
+        self.out[ttl_at..ttl_at + size_of::<u32>()].copy_from_slice(&ttl.to_be_bytes());
+        self.counts[section as usize] += 1;
+        true
     }
 
     /// Says for how long the client may remember that there is nothing (RFC 2308): `zone` is who
@@ -88,32 +150,51 @@ impl<'a> Reply<'a> {
         let zone = pointer.to_be_bytes();
         let numbers = [SERIAL, REFRESH, RETRY, EXPIRE, ttl_seconds].map(u32::to_be_bytes);
         let data = [SERVER, &zone, MAILBOX, &zone, numbers.as_flattened()];
-        if self.record(pointer, Kind::SOA, ttl_seconds, &data) {
-            self.authorities += 1;
-        }
+        self.record(Section::Authority, zone, (Kind::SOA, ttl_seconds), &data);
+    }
+
+    /// Whether there was room; if not, the answer says so.
+    fn answer(&mut self, kind: Kind, ttl_seconds: u32, data: &[&[u8]]) -> bool {
+        let fits = self.record(Section::Answer, ASKED, (kind, ttl_seconds), data);
+        self.flags |= if fits { 0 } else { flag::TRUNCATED };
+        fits
     }
 
     /// Whether there was room.
-    fn record(&mut self, owner: u16, kind: Kind, ttl_seconds: u32, data: &[&[u8]]) -> bool {
+    fn record(
+        &mut self,
+        section: Section,
+        owner: [u8; POINTER_BYTES],
+        (kind, ttl_seconds): (Kind, u32),
+        data: &[&[u8]],
+    ) -> bool {
         const FIXED: usize = POINTER_BYTES + 10;
+        let later = &self.counts[section as usize + 1..];
+        debug_assert!(
+            later.iter().all(|count| *count == 0),
+            "sections have an order"
+        );
         let length: usize = data.iter().map(|part| part.len()).sum();
         if self.out.len() + FIXED + length > self.end_max {
             return false;
         }
-        for word in [owner, kind.0, INTERNET] {
+        self.out.extend_from_slice(&owner);
+        for word in [kind.0, INTERNET] {
             self.out.extend_from_slice(&word.to_be_bytes());
         }
         self.out.extend_from_slice(&ttl_seconds.to_be_bytes());
-        // Invariant: our own records have a few bytes.
+        // Invariant: our own records have a few bytes, and a name or two.
         self.out.extend_from_slice(&(length as u16).to_be_bytes());
         data.iter()
             .for_each(|part| self.out.extend_from_slice(part));
+        self.counts[section as usize] += 1;
         true
     }
 
     /// Completes it.
     pub fn finish(self) {
-        let additional = u16::from(self.query.edns.is_some());
+        let [answers, authorities, additional] = self.counts;
+        let additional = additional + u16::from(self.query.edns.is_some());
         if let Some(edns) = self.query.edns {
             let size = (UDP_BYTES_MAX as u16).to_be_bytes();
             let signatures = if edns.signatures { 0x80 } else { 0 };
@@ -127,8 +208,8 @@ impl<'a> Reply<'a> {
             self.query.header.id,
             self.flags,
             1,
-            self.answers,
-            self.authorities,
+            answers,
+            authorities,
             additional,
         ];
         let header = &mut self.out[self.start..self.start + HEADER_BYTES];

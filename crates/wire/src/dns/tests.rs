@@ -143,6 +143,255 @@ fn an_unknown_version_is_told_in_the_upper_bits() {
     );
 }
 
+/// An answer to `message` with these records, each of the name that is asked for, as sections,
+/// kinds, times to live and data.
+fn answer_to(message: &[u8], code: u8, records: &[(Section, Kind, u32, &[u8])]) -> Vec<u8> {
+    let question = Query::parse(message).unwrap().question.len();
+    let mut out = message[..HEADER_BYTES + question].to_vec();
+    (out[2], out[3]) = (0x81, 0x80 | code);
+    out[11] = 0;
+    for (section, kind, ttl, data) in records {
+        out[7 + 2 * *section as usize] += 1;
+        let owner: &[u8] = if *kind == Kind::OPT {
+            &[0]
+        } else {
+            &[0xc0, 12]
+        };
+        out.extend_from_slice(owner);
+        let class = INTERNET.to_be_bytes();
+        out.extend_from_slice(&[kind.0.to_be_bytes(), class].concat());
+        out.extend_from_slice(&ttl.to_be_bytes());
+        out.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        out.extend_from_slice(data);
+    }
+    out
+}
+
+const ADDRESS: (Section, Kind, u32, &[u8]) = (Section::Answer, Kind::A, 60, &[10, 78, 0, 9]);
+/// For 600 seconds, of which 20 are the zone's for what is not there.
+const NOTHING: (Section, Kind, u32, &[u8]) = (
+    Section::Authority,
+    Kind::SOA,
+    600,
+    &[
+        0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 20,
+    ],
+);
+
+#[track_caller]
+fn check_lifetime(code: u8, records: &[(Section, Kind, u32, &[u8])], expected: Option<Lifetime>) {
+    let message = answer_to(HELLO, code, records);
+    let kept = Kept::read(&Answer::parse(&message).unwrap());
+    assert_eq!(kept.map(|kept| kept.lifetime()), expected);
+}
+
+#[test]
+fn an_answer_holds_as_long_as_its_shortest_record() {
+    let with = |ttl| (ADDRESS.0, ADDRESS.1, ttl, ADDRESS.3);
+    let name = |ttl| (Section::Answer, Kind::CNAME, ttl, [0].as_slice());
+    check_lifetime(0, &[ADDRESS], Some(Lifetime::Found(60)));
+    check_lifetime(
+        0,
+        &[with(90), name(70), with(80)],
+        Some(Lifetime::Found(70)),
+    );
+    check_lifetime(0, &[with(1 << 31)], Some(Lifetime::Found(0)));
+    check_lifetime(0, &[NOTHING], Some(Lifetime::Nothing(20)));
+    check_lifetime(3, &[NOTHING], Some(Lifetime::Nothing(20)));
+    check_lifetime(0, &[name(5), NOTHING], Some(Lifetime::Nothing(5)));
+    check_lifetime(0, &[], Some(Lifetime::Unknown));
+    check_lifetime(3, &[name(5)], Some(Lifetime::Unknown));
+    for code in [1, 2, 4, 5, 6] {
+        check_lifetime(code, &[NOTHING], None);
+    }
+}
+
+#[test]
+fn only_whole_answers_are_kept() {
+    let good = answer_to(HELLO, 0, &[ADDRESS, NOTHING]);
+    let kept = |message: &[u8]| Answer::parse(message).and_then(|answer| Kept::read(&answer));
+    assert!(kept(&good).is_some());
+    for end in 0..good.len() {
+        assert_eq!(kept(&good[..end]), None, "{end}");
+    }
+    let changed = |place: usize, value: u8| {
+        let mut message = good.clone();
+        message[place] = value;
+        message
+    };
+    // Cut, no question, a name that points nowhere, an upper half of a code.
+    assert_eq!(kept(&changed(2, 0x83)), None);
+    assert_eq!(kept(&changed(5, 0)), None);
+    assert_eq!(kept(&changed(HELLO.len() + 1, 0xff)), None);
+    let versions = (Section::Additional, Kind::OPT, 1 << 24, [].as_slice());
+    assert_eq!(kept(&answer_to(HELLO, 0, &[ADDRESS, versions])), None);
+}
+
+#[test]
+fn no_kept_name_leads_through_what_changes() {
+    let mut message = answer_to(HELLO, 0, &[ADDRESS, ADDRESS]);
+    let kept = |message: &[u8]| Kept::read(&Answer::parse(message).unwrap()).is_some();
+    assert!(kept(&message));
+    // The second owner is in the first one's time to live.
+    let ttl = HELLO.len() + 6;
+    message[ttl..ttl + 3].copy_from_slice(b"\x01x\0");
+    message[HELLO.len() + 16 + 1] = ttl as u8;
+    let answer = Answer::parse(&message).unwrap();
+    let owner = |(_, record): (Section, Record<'_>)| record.owner(&mut Vec::new());
+    assert!(answer.records().all(|record| owner(record).is_some()));
+    assert!(!kept(&message));
+}
+
+#[test]
+fn a_kept_answer_is_written_byte_for_byte() {
+    let opt = (
+        Section::Additional,
+        Kind::OPT,
+        0,
+        b"\0\x0a\0\x01x".as_slice(),
+    );
+    let more = (Section::Additional, Kind::A, 60, [10, 78, 0, 8].as_slice());
+    let message = answer_to(HELLO, 0, &[ADDRESS, more, opt, more]);
+    let kept = Kept::read(&Answer::parse(&message).unwrap()).unwrap();
+    let shouted = HELLO.to_ascii_uppercase();
+    let query = Query::parse(&shouted).unwrap();
+    for (left, ttl) in [
+        (Left::Fresh { most: 3600, age: 0 }, 60),
+        (Left::Fresh { most: 3600, age: 7 }, 53),
+        (Left::Fresh { most: 10, age: 7 }, 3),
+        (
+            Left::Fresh {
+                most: 3600,
+                age: 99,
+            },
+            0,
+        ),
+        (Left::Stale(30), 30),
+    ] {
+        let mut out = b"before".to_vec();
+        kept.write(&query, left, 512, &mut out);
+        let expected = [
+            b"before\x12\x34\x81\x80\0\x01\0\x01\0\0\0\x01".as_slice(),
+            &shouted[12..],
+            b"\xc0\x0c\0\x01\0\x01\0\0\0",
+            &[ttl, 0, 4, 10, 78, 0, 9],
+            b"\xc0\x0c\0\x01\0\x01\0\0\0",
+            &[ttl, 0, 4, 10, 78, 0, 8],
+        ];
+        assert_eq!(out, expected.concat(), "{left:?}");
+    }
+}
+
+/// How many records of an answer with these fit into 512 bytes, and whether it says that some are
+/// missing.
+#[track_caller]
+fn check_cut(records: &[(Section, Kind, u32, &[u8])], count: usize, truncated: bool) {
+    let message = answer_to(HELLO, 0, records);
+    let kept = Kept::read(&Answer::parse(&message).unwrap()).unwrap();
+    let query = Query::parse(HELLO).unwrap();
+    let mut out = Vec::new();
+    kept.write(&query, Left::Stale(30), 512, &mut out);
+    assert!(out.len() <= 512);
+    let answer = Answer::parse(&out).unwrap();
+    assert_eq!(
+        (answer.records().count(), answer.truncated),
+        (count, truncated)
+    );
+    assert!(answer.records().all(|(_, record)| record.ttl == 30));
+}
+
+#[test]
+fn what_does_not_fit_of_a_kept_answer_is_said_if_it_matters() {
+    let long = [0; 470];
+    let long = |section| (section, Kind(16), 60, long.as_slice());
+    check_cut(&[ADDRESS; 40], 28, true);
+    check_cut(&[ADDRESS, long(Section::Answer)], 1, true);
+    check_cut(&[ADDRESS, long(Section::Authority)], 1, false);
+    check_cut(&[long(Section::Authority)], 0, true);
+    check_cut(&[ADDRESS, long(Section::Additional)], 1, false);
+    check_cut(&[long(Section::Additional)], 0, false);
+}
+
+#[test]
+fn another_server_is_asked_the_same_without_what_is_ours() {
+    let mut opt = OPT.to_vec();
+    for (signatures, flags) in [(0x80, 0), (0, 0x10), (0, 0)] {
+        opt[7] = signatures;
+        let mut message = query(&wire("A.example"), Kind::AAAA, &[&opt]);
+        message[3] = flags;
+        let question = Question::of(&Query::parse(&message).unwrap());
+        let mut out = Vec::new();
+        question.write(0x0102, true, &mut out);
+        let expected = [
+            &[1, 2, 1, flags, 0, 1, 0, 0, 0, 0, 0, 1],
+            b"\x01a\x07example\0\0\x1c\0\x01".as_slice(),
+            &[0, 0, 41, 4, 0xd0, 0, 0, signatures, 0, 0, 0],
+        ];
+        assert_eq!(out, expected.concat());
+        out.clear();
+        question.write(0x0102, false, &mut out);
+        assert_eq!(out, [&expected[0][..11], &[0], expected[1]].concat());
+    }
+}
+
+#[test]
+fn equal_questions_are_equal_and_others_are_not() {
+    let of = |name: &str, kind, opt: &[&[u8]]| {
+        Question::of(&Query::parse(&query(&wire(name), kind, opt)).unwrap())
+    };
+    let one = of("a.example", Kind::A, &[]);
+    assert_eq!(one, of("A.Example", Kind::A, &[]));
+    assert_ne!(one, of("a.example", Kind::AAAA, &[]));
+    assert_ne!(one, of("b.example", Kind::A, &[]));
+    assert_ne!(one, of("a.example", Kind::A, &[OPT]));
+    let is_answered = |name: &str, kind| {
+        let message = answer_to(&query(&wire(name), kind, &[]), 0, &[]);
+        one.is_answered_by(&Answer::parse(&message).unwrap())
+    };
+    assert!(is_answered("A.EXAMPLE", Kind::A));
+    assert!(!is_answered("b.example", Kind::A) && !is_answered("a.example", Kind::AAAA));
+}
+
+#[test]
+fn a_kind_that_looks_like_a_letter_is_asked_as_it_is() {
+    // HTTPS is 65, an `A`.
+    let message = query(&wire("A.example"), Kind(65), &[]);
+    let question = Question::of(&Query::parse(&message).unwrap());
+    let mut out = Vec::new();
+    question.write(0, false, &mut out);
+    assert_eq!(
+        out[HEADER_BYTES..],
+        query(&wire("a.example"), Kind(65), &[])[HEADER_BYTES..]
+    );
+    let answer = answer_to(&message, 0, &[]);
+    assert!(question.is_answered_by(&Answer::parse(&answer).unwrap()));
+}
+
+#[test]
+fn a_service_is_written_byte_for_byte() {
+    let query = Query::parse(HELLO).unwrap();
+    let mut out = b"before".to_vec();
+    let mut reply = Reply::new(&query, Code::NoError, 512, &mut out);
+    let host = wire("a.b");
+    let target = reply
+        .service(Name::from_wire(&host).unwrap(), 8080, 5)
+        .unwrap();
+    assert!(reply.pointer(Name::from_wire(&host).unwrap(), 5));
+    assert!(reply.address_of(target, v4(9), 5));
+    reply.finish();
+    // Where the host is in the message: after the question, an owner, ten bytes and three numbers.
+    let at = HELLO.len() as u8 + 2 + 10 + 6;
+    let expected = [
+        b"before\x12\x34\x81\x80\0\x01\0\x02\0\0\0\x01".as_slice(),
+        &HELLO[12..],
+        b"\xc0\x0c\0\x21\0\x01\0\0\0\x05\0\x0b\0\0\0\x01\x1f\x90\x01a\x01b\0",
+        b"\xc0\x0c\0\x0c\0\x01\0\0\0\x05\0\x05\x01a\x01b\0",
+        &[0xc0, at],
+        b"\0\x01\0\x01\0\0\0\x05\0\x04\x0a\x4e\0\x09",
+    ];
+    assert_eq!(out, expected.concat());
+}
+
 /// What is said to `message`, which is no query: nothing, or a header with a code.
 #[track_caller]
 fn check_reject(message: &[u8], expected: Option<Code>) {

@@ -129,7 +129,10 @@ impl Encode {
 
     /// The path as an origin takes it: not empty, `*` for OPTIONS of a whole server.
     fn path(&mut self, head: &RequestHead, source: Source<'_>, out: &mut Vec<u8>) {
-        let path = head.path.of(source.bytes);
+        let path = match head.path_instead.as_slice() {
+            [] => head.path.of(source.bytes),
+            instead => instead,
+        };
         let path: &[u8] = match path.first() {
             None if head.method == Method::Options => b"*",
             None => b"/",

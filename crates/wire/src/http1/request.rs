@@ -93,6 +93,8 @@ pub struct RequestHead {
     /// The protocol that a client of HTTP/2 (RFC 8441) or of the hop asks for; it stands behind
     /// the blank line, beyond `len`.
     pub protocol: Option<Span>,
+    /// What goes on in place of `path`; empty: it does itself. No parser touches it.
+    pub path_instead: Vec<u8>,
     /// Bytes of empty lines before the request line.
     pub start: usize,
     /// Bytes from the start of the buffer to the end of the blank line.

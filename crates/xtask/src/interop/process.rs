@@ -78,6 +78,11 @@ impl Process {
         port(&self.address)
     }
 
+    /// Its number.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The most memory that it has had, in KiB; an error when it has ended.
     pub(super) fn peak_kib(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
