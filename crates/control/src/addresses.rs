@@ -89,7 +89,7 @@ impl Book {
             for cidr in &self.cidrs {
                 if addresses
                     .iter()
-                    .any(|address| address.is_ipv4() == cidr.is_ipv4())
+                    .any(|address| address.is_ipv6() == cidr.is_ipv6())
                 {
                     continue;
                 }
@@ -144,7 +144,7 @@ fn free(cidr: &Cidr, key: &ServiceKey, taken: &BTreeSet<IpAddr>) -> Option<IpAdd
     // After as many tries as there are taken ones, one more is free or none is.
     let tries = count.min(taken.len() as u64 + 1);
     let index = |step| usable.start + (first + step) % count;
-    let addresses = (0..tries).filter_map(|step| cidr.nth(index(step)));
+    let addresses = (0..tries).filter_map(|step| cidr.nth(index(step).into()));
     addresses
         .into_iter()
         .find(|address| !taken.contains(address))
@@ -152,9 +152,9 @@ fn free(cidr: &Cidr, key: &ServiceKey, taken: &BTreeSet<IpAddr>) -> Option<IpAdd
 
 /// All but the first and the last, which mean the network and everybody in it.
 fn usable(cidr: &Cidr) -> std::ops::Range<u64> {
-    match cidr.len() {
-        len @ 0..=2 => 0..len,
-        len => 1..len - 1,
+    match cidr.count() {
+        count @ 0..=2 => 0..count,
+        count => 1..count - 1,
     }
 }
 

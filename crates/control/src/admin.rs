@@ -74,7 +74,8 @@ impl Desk {
         *self.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
-    fn faults(&self) -> String {
+    /// What was noted last.
+    pub fn faults(&self) -> String {
         self.faults
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

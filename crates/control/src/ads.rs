@@ -4,6 +4,7 @@
 
 mod proxies;
 mod session;
+mod settle;
 
 #[cfg(test)]
 mod tests;

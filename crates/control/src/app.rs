@@ -16,7 +16,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::process::{getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
@@ -25,7 +25,7 @@ use crate::ads::{Ads, Proxies};
 use crate::authority::{Authority, Directory, ROOTS_FILE, Settings};
 use crate::kinds::WorkloadKey;
 use crate::metrics::Metrics;
-use crate::operator::{self, Socket};
+use crate::operator::{self, Order, Question, Reading, Socket};
 use crate::options::Options;
 use crate::push::{Applied, Catalogue, Debounce, Push};
 use crate::serve::{Front, Limits, Places, Server};
@@ -35,6 +35,8 @@ use live::Live;
 
 /// How often the authority does what is due.
 const TICK: Duration = Duration::from_secs(1);
+/// What the operator's socket may want done at once; more wait.
+const ORDERS_MAX: usize = 64;
 /// What an orderly end may take longer than its connections before the process ends anyway.
 const DRAIN_SLACK: Duration = Duration::from_secs(1);
 
@@ -91,6 +93,8 @@ struct Port {
     tasks: JoinSet<()>,
     closing: watch::Sender<bool>,
     signals: [Signal; 3],
+    /// What the operator's socket wants done.
+    orders: mpsc::Receiver<Order>,
 }
 
 impl Plane {
@@ -131,6 +135,7 @@ impl Plane {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let [mut terminate, mut interrupt, mut hang_up] = port.signals;
+        let mut orders = Vec::new();
         self.desk.ready.store(true, Ordering::Release);
         loop {
             let due = debounce.due();
@@ -143,6 +148,9 @@ impl Plane {
                     let now = Instant::now();
                     self.read(debounce.on_push(now).unwrap_or(now));
                 }
+                1.. = port.orders.recv_many(&mut orders, ORDERS_MAX) => {
+                    self.obey(&mut orders, &mut debounce);
+                }
                 Ok(()) = bundle.changed() => self.apply_bundle(),
                 _ = tick.tick() => self.tend(),
                 Some(_) = port.tasks.join_next() => {}
@@ -150,12 +158,38 @@ impl Plane {
         }
         self.desk.ready.store(false, Ordering::Release);
         log::info("closing", &[]);
+        // Whoever waits for an answer learns that there will be none.
+        drop(port.orders);
         port.closing.send_replace(true);
         let drain = self.server.limits.drain + DRAIN_SLACK;
         let drained = async { while port.tasks.join_next().await.is_some() {} };
         // What takes longer is cut off.
         let _ = timeout(drain, drained).await;
         Ok(())
+    }
+
+    /// Does what the operator's socket wants done. One reading is for all who ask for one.
+    fn obey(&mut self, orders: &mut Vec<Order>, debounce: &mut Debounce) {
+        if orders.iter().any(|order| matches!(order, Order::Read(_))) {
+            let now = Instant::now();
+            self.read(debounce.on_push(now).unwrap_or(now));
+        }
+        for order in orders.drain(..) {
+            // Whoever asked may have gone.
+            match order {
+                Order::Read(reply) => drop(reply.send(Reading {
+                    generation: self.push.catalogue().generation,
+                    faults: self.desk.faults(),
+                })),
+                Order::Explain(question, reply) => {
+                    let Question {
+                        source,
+                        destination,
+                    } = &question;
+                    drop(reply.send(self.live.index().explain(source, destination)));
+                }
+            }
+        }
     }
 
     /// Something may have changed at `since`.
@@ -172,6 +206,8 @@ impl Plane {
                 let reason = format!("{error:#}");
                 log::error("sources_wrong", &[("reason", &reason)]);
                 self.desk.set_faults(reason);
+                // Where Workloads live may have been followed.
+                self.apply(since);
             }
         }
     }
@@ -220,15 +256,20 @@ impl Plane {
         }
     }
 
-    /// Takes back the certificates of workloads that have left the mesh, or changed identity.
+    /// Takes back the certificates of instances that have left the mesh, or changed identity. One
+    /// whose Workload is gone but which is still listed is about to end: it is told nothing and
+    /// given nothing any more, but what it has under way may end with what it has.
     fn revoke(&self) {
         let mesh = self.live.mesh();
-        let is_in_mesh = |workload: &WorkloadKey| mesh.workloads.contains_key(workload);
-        self.server.ads.proxies.retain(is_in_mesh);
-        let identity = |workload: &WorkloadKey| -> Option<SpiffeId> {
-            mesh.workloads.get(workload)?.identity.parse().ok()
+        let is_here = |instance: &WorkloadKey| {
+            mesh.workloads.contains_key(instance) || self.live.is_listed(instance)
         };
-        match self.authority.reconcile(&identity, SystemTime::now()) {
+        self.server.ads.proxies.retain(is_here);
+        let keeps = |instance: &WorkloadKey, id: &str| match mesh.workloads.get(instance) {
+            Some(parts) => parts.identity == id,
+            None => self.live.is_listed(instance),
+        };
+        match self.authority.reconcile(&keeps, SystemTime::now()) {
             Ok(revoked) => revoked
                 .iter()
                 .for_each(|workload| log::info("workload_removed", &[("workload", workload)])),
@@ -312,10 +353,12 @@ impl Port {
         ];
         let [terminate, interrupt, hang_up] = signals.map(signal);
         let (closing, closed) = watch::channel(false);
+        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
         let mut port = Self {
             tasks: JoinSet::new(),
             closing,
             signals: [terminate?, interrupt?, hang_up?],
+            orders: ordered,
         };
         let mut xds = Vec::new();
         for address in &options.listen {
@@ -327,7 +370,13 @@ impl Port {
         let admin = port.pages(options.admin, plane, Surface::Admin).await?;
         let metrics = port.pages(options.metrics, plane, Surface::Metrics).await?;
         let operator = operator::path(&options.state);
-        port.operator(&operator, plane, closed)?;
+        let desk = operator::Desk {
+            authority: Arc::clone(&plane.authority),
+            directory: directory(plane.server.ads.catalogue.clone()),
+            proxies: Arc::clone(&plane.server.ads.proxies),
+            orders,
+        };
+        port.operator(&operator, desk, closed)?;
         let line = serde_json::json!({
             "event": "ready",
             "pid": std::process::id(),
@@ -361,19 +410,17 @@ impl Port {
     fn operator(
         &mut self,
         path: &Path,
-        plane: &Plane,
+        desk: operator::Desk,
         mut closed: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         let socket = Socket::bind(path);
         let socket = socket.with_context(|| format!("{} cannot be bound", path.display()))?;
-        let authority = Arc::clone(&plane.authority);
-        let directory = directory(plane.server.ads.catalogue.clone());
         let ended = async move {
             // Nobody left to say so is an end, too.
             let _ = closed.wait_for(|closed| *closed).await;
         };
         self.tasks.spawn(async move {
-            if let Err(error) = socket.run(authority, directory, ended).await {
+            if let Err(error) = socket.run(desk, ended).await {
                 log::error("operator_fails", &[("reason", &error)]);
             }
         });

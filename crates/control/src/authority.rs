@@ -42,8 +42,8 @@ pub const ROOTS_FILE: &str = "root.pem";
 /// while the authority is locked, so it must not call it.
 pub type Directory = Arc<dyn Fn(&WorkloadKey) -> Option<SpiffeId> + Send + Sync>;
 
-/// A [`Directory`] that is lent for a call.
-pub type Lookup<'a> = &'a dyn Fn(&WorkloadKey) -> Option<SpiffeId>;
+/// Whether a workload may keep what it was given under an id.
+pub type Keeps<'a> = &'a dyn Fn(&WorkloadKey, &str) -> bool;
 
 /// What an operator may choose.
 #[derive(Debug, Clone)]
@@ -187,17 +187,14 @@ impl Authority {
         self.change(|inner| inner.remove(workload, now))
     }
 
-    /// Takes back whatever does not fit the mesh as `directory` has it: of workloads that have left
-    /// it, and of those that have another identity now. Says whose certificates were revoked.
+    /// Takes back whatever `keeps` does not leave to a workload: of those that have left the mesh,
+    /// and of those that have another identity now. Says whose certificates were revoked. What is
+    /// given to one of the same name later, is its own: certificates are revoked one by one.
     ///
     /// # Errors
     /// As [`Authority::remove`].
-    pub fn reconcile(
-        &self,
-        directory: Lookup<'_>,
-        now: SystemTime,
-    ) -> Result<Vec<WorkloadKey>, Error> {
-        self.change(|inner| inner.reconcile(directory, now))
+    pub fn reconcile(&self, keeps: Keeps<'_>, now: SystemTime) -> Result<Vec<WorkloadKey>, Error> {
+        self.change(|inner| inner.reconcile(keeps, now))
     }
 
     /// Begins to replace the root. What follows is up to [`Authority::advance`].

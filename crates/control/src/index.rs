@@ -4,6 +4,9 @@
 /// What ties resources together.
 mod link;
 
+/// The instances of Workloads.
+mod instances;
+
 /// What a change touches.
 mod changes;
 
@@ -21,6 +24,7 @@ use crate::kinds::{
 use link::Link;
 
 pub use changes::Changes;
+pub use instances::Replica;
 
 /// Every resource there is.
 #[derive(Clone, Debug, Default)]
@@ -127,7 +131,7 @@ impl Index {
     pub fn workloads(&self) -> impl Iterator<Item = (WorkloadKey, &Workload)> {
         self.of_kind(Kind::Workload)
             .filter_map(|resource| match &resource.object {
-                Object::Workload(workload) => Some((resource.key.workload(), workload)),
+                Object::Workload(workload) => Some((resource.key.workload(), &**workload)),
                 _ => None,
             })
     }
@@ -147,15 +151,6 @@ impl Index {
         match self.object(Kind::Workload, &key.namespace, &key.name)? {
             Object::Workload(workload) => Some(workload),
             _ => None,
-        }
-    }
-
-    /// Where a Workload lives now; empty while it does not.
-    #[must_use]
-    pub fn addresses(&self, key: &WorkloadKey) -> &[IpAddr] {
-        match self.object(Kind::WorkloadStatus, &key.namespace, &key.name) {
-            Some(Object::WorkloadStatus(status)) => &status.addresses,
-            _ => &[],
         }
     }
 
@@ -191,15 +186,6 @@ impl Index {
                 .is_some_and(|found| selects(found, workload))
         })
         .collect()
-    }
-
-    /// The Workload that lives at `address`; the first by name if several say so.
-    #[must_use]
-    pub fn at(&self, address: IpAddr) -> Option<(WorkloadKey, &Workload)> {
-        self.linked(&Link::At(address)).find_map(|key| {
-            let key = key.workload();
-            self.workload(&key).map(|workload| (key, workload))
-        })
     }
 
     /// The slices of a Service.
@@ -245,6 +231,15 @@ impl Index {
                 Object::AccessPolicy(policy) => Some(policy),
                 _ => None,
             })
+    }
+
+    /// The resources of [`Self::policies`].
+    pub fn policy_resources<'a>(
+        &'a self,
+        account: &AccountKey,
+    ) -> impl Iterator<Item = &'a Arc<Resource>> + use<'a> {
+        let keys = self.linked(&Link::Protects(account.clone()));
+        keys.filter_map(|key| self.resources.get(key))
     }
 
     /// Who may call the strict workloads of an account.

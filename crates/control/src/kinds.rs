@@ -32,8 +32,17 @@ mod mesh_config;
 /// Who may call whom.
 mod access_policy;
 
-/// Which requests to a Service go where.
+/// Which requests go where.
 mod http_route;
+
+/// The ways into the mesh.
+mod gateway;
+
+/// Certificates for clients outside of the mesh.
+mod secret;
+
+/// Hostnames.
+mod host;
 
 use std::fmt;
 use std::path::Path;
@@ -45,11 +54,16 @@ pub use access_policy::AccessPolicy;
 pub use cidr::Cidr;
 pub use endpoint_slice::{EndpointSlice, SlicePort};
 pub use fault::{Fault, Faults};
-pub use http_route::{BackendRef, HttpRoute, ParentRef, Rule};
+pub use gateway::{CertificateRef, Gateway, GatewayListener, RoutesFrom, gateway_addresses};
+pub use http_route::{BackendRef, Elsewhere, GatewayRef, HttpRoute, ParentRef, PathMatch, Rule};
 pub use key::{AccountKey, ServiceKey, WorkloadKey};
 pub use mesh_config::MeshConfig;
+pub use secret::{Pair, Secret};
 pub use service::{ClusterIp, Service, ServicePort, TargetPort};
-pub use workload::{Mode, Workload, WorkloadPort, WorkloadStatus};
+pub use workload::{
+    Check, Instance, Interception, Limits, Mode, PortRef, Probe, REPLICAS_MAX, RestartPolicy,
+    Sidecar, Strategy, Workload, WorkloadPort, WorkloadStatus,
+};
 
 /// Which file a resource or a fault is in, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +108,10 @@ pub enum Kind {
     AccessPolicy,
     /// See [`HttpRoute`].
     HttpRoute,
+    /// See [`Gateway`].
+    Gateway,
+    /// See [`Secret`].
+    Secret,
 }
 
 /// Our own kinds.
@@ -120,6 +138,13 @@ const KINDS: &[(Kind, &str, &str, bool)] = &[
         "gateway.networking.k8s.io/v1",
         true,
     ),
+    (
+        Kind::Gateway,
+        "Gateway",
+        "gateway.networking.k8s.io/v1",
+        true,
+    ),
+    (Kind::Secret, "Secret", "v1", true),
 ];
 
 /// The name of a resource.
@@ -156,7 +181,7 @@ pub enum Object {
     /// See [`EndpointSlice`].
     EndpointSlice(EndpointSlice),
     /// See [`Workload`].
-    Workload(Workload),
+    Workload(Box<Workload>),
     /// See [`WorkloadStatus`].
     WorkloadStatus(WorkloadStatus),
     /// See [`MeshConfig`].
@@ -165,6 +190,10 @@ pub enum Object {
     AccessPolicy(AccessPolicy),
     /// See [`HttpRoute`].
     HttpRoute(HttpRoute),
+    /// See [`Gateway`].
+    Gateway(Gateway),
+    /// See [`Secret`].
+    Secret(Secret),
 }
 
 impl Resource {
@@ -204,13 +233,19 @@ fn object(
         Kind::ServiceAccount => Object::ServiceAccount,
         Kind::Service => Object::Service(service::read(spec()?)?),
         Kind::EndpointSlice => Object::EndpointSlice(endpoint_slice::read(fields, metadata)?),
-        Kind::Workload => Object::Workload(workload::read(spec()?, metadata)?),
+        Kind::Workload => {
+            let workload = workload::read(spec()?, metadata)?;
+            Object::Workload(Box::new(workload))
+        }
         Kind::WorkloadStatus => {
-            Object::WorkloadStatus(workload::read_status(fields.required("status")?)?)
+            let status = fields.required("status")?;
+            Object::WorkloadStatus(workload::status::read(status, metadata)?)
         }
         Kind::MeshConfig => Object::MeshConfig(mesh_config::read(fields, metadata)?),
         Kind::AccessPolicy => Object::AccessPolicy(access_policy::read(spec()?, metadata)?),
         Kind::HttpRoute => Object::HttpRoute(http_route::read(spec()?, metadata)?),
+        Kind::Gateway => Object::Gateway(gateway::read(spec()?, metadata)?),
+        Kind::Secret => Object::Secret(secret::read(fields)?),
     })
 }
 
@@ -275,7 +310,11 @@ impl Kind {
                 &[],
             ),
             Self::WorkloadStatus => (&["apiVersion", "kind", "metadata", "status"], &[]),
-            Self::Service | Self::HttpRoute => (SPEC, ignored::STATUS),
+            Self::Service | Self::HttpRoute | Self::Gateway => (SPEC, ignored::STATUS),
+            Self::Secret => (
+                &["apiVersion", "kind", "metadata", "type", "data", "stringData"],
+                ignored::SECRET,
+            ),
             Self::Workload | Self::MeshConfig | Self::AccessPolicy => (SPEC, &[]),
         }
     }

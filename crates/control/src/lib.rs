@@ -17,6 +17,9 @@ pub mod addresses;
 /// The index → what sidecars are told.
 pub mod translate;
 
+/// Who may call whom, and why.
+pub mod policy;
+
 /// What sidecars are told, encoded, and what has changed of it.
 pub mod push;
 

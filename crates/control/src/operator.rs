@@ -2,6 +2,12 @@
 //! on the same machine. Only the control plane's own user and root are served. Never reached from
 //! the network: whoever can ask for a token can be any workload.
 
+/// Waiting until a change has arrived.
+mod settle;
+
+/// Who may call whom.
+mod policy;
+
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +21,12 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use tokio::net::{UnixListener, UnixStream, unix};
+use tokio::sync::{mpsc, oneshot};
 
+use crate::ads::Proxies;
 use crate::authority::{Authority, Directory, Error, Phase, Refused, Status};
 use crate::kinds::WorkloadKey;
+use crate::policy::{Decision, Unknown};
 
 /// Longest request: a namespace and a name.
 const REQUEST_BYTES_MAX: usize = 4096;
@@ -53,14 +62,9 @@ impl Socket {
     /// What the system said.
     pub async fn run(
         self,
-        authority: Arc<Authority>,
-        directory: Directory,
+        desk: Desk,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        let desk = Desk {
-            authority,
-            directory,
-        };
         axum::serve(self, router(desk))
             .with_graceful_shutdown(shutdown)
             .await
@@ -90,10 +94,53 @@ fn is_operator(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
+/// Everything that an operator can ask.
 #[derive(Clone)]
-struct Desk {
-    authority: Arc<Authority>,
-    directory: Directory,
+pub struct Desk {
+    /// Who is whom.
+    pub authority: Arc<Authority>,
+    /// Which identity a workload has.
+    pub directory: Directory,
+    /// Who is connected.
+    pub proxies: Arc<Proxies>,
+    /// What only the control plane's own loop can do.
+    pub orders: mpsc::Sender<Order>,
+}
+
+/// What only the control plane's own loop can do. Whoever asked may be gone when it is done.
+#[derive(Debug)]
+pub enum Order {
+    /// To read the sources now, and to tell what is new.
+    Read(oneshot::Sender<Reading>),
+    /// To say who may call whom.
+    Explain(Question, oneshot::Sender<Result<Decision, Unknown>>),
+}
+
+/// What came of a reading of the sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The generation that has everything that was to be read.
+    pub generation: u64,
+    /// What is wrong with the sources; empty if nothing is.
+    pub faults: String,
+}
+
+/// Whether one may call the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Who calls.
+    pub source: WorkloadKey,
+    /// Who is called.
+    pub destination: WorkloadKey,
+}
+
+impl Desk {
+    /// Has the loop do something; `None` if it has ended.
+    async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        self.orders.send(order(answer)).await.ok()?;
+        answered.await.ok()
+    }
 }
 
 fn router(desk: Desk) -> Router {
@@ -102,6 +149,8 @@ fn router(desk: Desk) -> Router {
         .route("/v1/rotate-root", post(rotate_root))
         .route("/v1/rotate-leaves", post(rotate_leaves))
         .route("/v1/status", get(status))
+        .route("/v1/settle", post(settle::settle))
+        .route("/v1/policy", get(policy::policy))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(desk)
 }
@@ -154,6 +203,12 @@ async fn status(State(desk): State<Desk>) -> Json<Status> {
 #[derive(Serialize)]
 struct Fault {
     error: String,
+}
+
+/// The loop has ended.
+fn closing() -> Response {
+    let error = "the control plane is ending; ask the next one".to_owned();
+    (StatusCode::SERVICE_UNAVAILABLE, Json(Fault { error })).into_response()
 }
 
 fn answer(status: StatusCode, error: &dyn std::error::Error) -> Response {

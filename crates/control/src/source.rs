@@ -1,5 +1,6 @@
 //! Where resources come from: files and folders of YAML. Read as a whole by the control plane's
-//! loop, at start and after every change. Must never give a part: all resources, or all faults.
+//! loop, at start and after every change. Must never give a part of what people wrote: all
+//! resources, or all faults.
 
 /// What lies on the disk.
 mod files;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use yaml::Node;
 
-use crate::kinds::{Fault, Faults, Origin, Resource};
+use crate::kinds::{Fault, Faults, Kind, Origin, Resource};
 use files::Budget;
 use watch::Watch;
 
@@ -80,6 +81,30 @@ impl Source {
         }
     }
 
+    /// After a reading that has failed: `before` with the statuses of now. Where Workloads live is
+    /// told by whoever runs them, and is true whatever people have written wrong elsewhere. `None`
+    /// if that does not fit together.
+    #[must_use]
+    pub fn with_statuses(&self, before: &[Arc<Resource>]) -> Option<Vec<Arc<Resource>>> {
+        let is_unknown = |resource: &Resource| {
+            let path = &*resource.origin.file;
+            let is_read = self
+                .known
+                .get(path)
+                .is_some_and(|one| one.resources.is_ok());
+            // What cannot be read now is as it was, what is gone is gone.
+            !is_read && !matches!(path.try_exists(), Ok(false))
+        };
+        let kept = before
+            .iter()
+            .filter(|resource| !is_status(resource) || is_unknown(resource));
+        let read = self.known.values();
+        let read = read.flat_map(|parsed| parsed.resources.iter().flatten());
+        let statuses = read.filter(|resource| is_status(resource));
+        let all: Vec<_> = kept.chain(statuses).map(Arc::clone).collect();
+        clash::find(&all).is_empty().then_some(all)
+    }
+
     /// Waits until something may have changed since it was called last; `read` says what. The first
     /// call returns at once, so that nothing is missed between the first reading and the watch.
     ///
@@ -90,6 +115,10 @@ impl Source {
             none => *none = Some(Watch::new(self.paths.clone())),
         }
     }
+}
+
+fn is_status(resource: &Resource) -> bool {
+    resource.key.kind == Kind::WorkloadStatus
 }
 
 /// All resources of a file, or all its faults.

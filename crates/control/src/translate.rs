@@ -1,6 +1,6 @@
-//! The index → what sidecars are told: model values for each Service and each Workload.
-//! Called on every change; pure. Unchanged parts keep their `Arc` from the mesh before, so that
-//! whoever pushes compares pointers. Must never tell a sidecar what no resource says.
+//! The index → what sidecars are told: model values for each Service and each instance of a
+//! Workload. Called on every change; pure. Unchanged parts keep their `Arc` from the mesh before,
+//! so that whoever pushes compares pointers. Must never tell a sidecar what no resource says.
 
 /// What the clients of a Service are told.
 mod service;
@@ -11,7 +11,7 @@ mod endpoints;
 /// Which requests to a Service go where.
 mod routes;
 
-/// What the sidecar of a Workload is told of its own.
+/// What the sidecar of an instance is told of its own.
 mod workload;
 
 /// The listeners that have sockets, and the way past everything else.
@@ -30,13 +30,15 @@ use crate::index::{Changes, Index};
 
 use crate::kinds::AccountKey;
 pub use crate::kinds::{ServiceKey, WorkloadKey};
+pub(crate) use reach::access;
 
 /// Everything that some sidecar may be told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mesh {
     /// What clients of each Service are told.
     pub services: BTreeMap<ServiceKey, Arc<ServiceParts>>,
-    /// What the sidecar of each Workload is told about its own.
+    /// What the sidecar of each instance of a Workload is told about its own, by the instance's
+    /// name. Instances without a sidecar are not here.
     pub workloads: BTreeMap<WorkloadKey, Arc<WorkloadParts>>,
     /// What every sidecar is told.
     pub common: Arc<CommonParts>,
@@ -65,12 +67,13 @@ pub struct ServiceParts {
     pub clusters: Vec<Cluster>,
 }
 
-/// What a Workload is to its own sidecar.
+/// What an instance of a Workload is to its own sidecar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadParts {
     /// The SPIFFE id that its sidecar must prove.
     pub identity: String,
-    /// The bound `inbound`, and `inbound|ADDRESS:PORT` for each port and address.
+    /// The bound `inbound`, and `inbound|ADDRESS:PORT` for each port and address; none if inbound
+    /// connections are not intercepted.
     pub listeners: Vec<Listener>,
     /// The workload itself, one per port and address.
     pub clusters: Vec<Cluster>,
@@ -126,9 +129,9 @@ pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &
     }
     let mut keys = touched(
         changes,
-        &changes.workloads,
+        &changes.instances,
         &mesh.workloads,
-        index.workloads(),
+        index.instances().map(|instance| (instance.key, ())),
     );
     if is_access_changed {
         keys.extend(reach::concerned(&mesh));
@@ -138,9 +141,11 @@ pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &
     }
     let reaches = reach::Reaches::new(&mesh.access);
     for key in keys {
-        let parts = index.workload(&key).map(|found| {
-            let reach = reaches.of(index, &key, found);
-            workload::parts(index, &key, found, reach)
+        let instance = index.instance(&key);
+        let instance = instance.filter(|found| found.sidecar.enabled);
+        let parts = instance.map(|found| {
+            let reach = reaches.of(index, &found);
+            workload::parts(index, &found, reach)
         });
         keep(&mut mesh.workloads, &key, parts);
     }

@@ -90,7 +90,10 @@ fn show_listener(out: &mut String, listener: &Listener) {
         bind,
         original_destination,
         names,
+        hosts,
+        port_name,
         tls,
+        edge: _,
         protocol,
         detect_timeout,
         upgrades,
@@ -122,6 +125,14 @@ fn show_listener(out: &mut String, listener: &Listener) {
     if !names.is_empty() {
         writeln!(out, "    named {}", names.join(" ")).unwrap();
     }
+    for host in hosts {
+        let addresses = host.addresses.iter().map(ToString::to_string);
+        let addresses: Vec<_> = addresses.collect();
+        writeln!(out, "      {} at {}", host.name, addresses.join(" ")).unwrap();
+    }
+    if let Some(name) = port_name {
+        writeln!(out, "    port {name}").unwrap();
+    }
     routes.iter().for_each(|route| show_route(out, route));
 }
 
@@ -132,6 +143,10 @@ fn show_route(out: &mut String, route: &Route) {
         backends,
         allow,
         filters,
+        exact: _,
+        redirect: _,
+        rewrite: _,
+        timeout: _,
     } = route;
     let hosts = hosts.iter().map(|host| match host {
         HostMatch::Any => "*".to_owned(),

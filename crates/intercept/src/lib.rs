@@ -5,9 +5,6 @@
 /// What is to be redirected, and what is not.
 pub mod policy;
 
-/// Address ranges.
-mod cidr;
-
 /// Policy → a script for `nft`.
 pub mod nft;
 
@@ -21,5 +18,5 @@ pub mod apply;
 pub mod netns;
 
 pub use apply::{Backend, Error, apply, remove};
-pub use cidr::{Cidr, CidrError};
+pub use model::{Cidr, CidrError};
 pub use policy::{Interface, Ipv6, Policy};

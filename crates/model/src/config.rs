@@ -24,8 +24,10 @@ pub struct Config {
     /// Who tells the sidecar the rest. Invariant: then `identity` is `None` and `listeners` and
     /// `clusters` are what the control plane said last.
     pub control: Option<ControlPlane>,
-    /// Where names are answered, over UDP and TCP; `None` is off.
-    pub dns: Option<SocketAddr>,
+    /// How names are answered; `None` is off.
+    pub dns: Option<Dns>,
+    /// Unix socket at which a successor asks for the listening sockets; `None`: nobody may.
+    pub handover: Option<PathBuf>,
     /// Where the admin pages are served; `None` is off.
     pub admin: Option<SocketAddr>,
     /// Where Prometheus scrapes; `None` is off.
@@ -47,6 +49,29 @@ impl Config {
     /// Mail, databases and caches: the greeting comes from the server (SMTP, `MySQL`), or a client
     /// that waits for a pooled answer must not be read as silence (the others).
     pub const OPAQUE_PORTS: [u16; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
+}
+
+/// Where names are answered, and who is asked about those that are not of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dns {
+    /// Addresses for UDP and TCP; never empty. Unspecified ones stand for loopback.
+    pub listen: Vec<SocketAddr>,
+    /// Who is asked.
+    pub forward: Forward,
+}
+
+/// Who is asked about names that are not of the mesh.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Forward {
+    /// They are refused.
+    #[default]
+    Nobody,
+    /// These, the first that answers; never empty.
+    Servers(Vec<SocketAddr>),
+    /// The name servers that the machine itself asks (`/etc/resolv.conf`).
+    System,
 }
 
 /// Names of the workload, as they appear in labels of metrics.

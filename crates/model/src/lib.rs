@@ -2,16 +2,19 @@
 //! Made by `proxy::config` from a file (later by `xds`), read by the proxy, seen in `/config_dump`.
 //! Must never do I/O, and never hold key material (paths to it only).
 
+mod cidr;
 mod cluster;
 mod config;
 mod limits;
 mod listener;
 mod route;
 
+pub use cidr::{Cidr, CidrError};
 pub use cluster::{Balance, Cluster, Discovery, Endpoint, Protocol, ProxyProtocol, Transport};
 pub use config::{
-    AccessLog, Config, ControlPlane, IdentityFiles, LogFormat, TokenSource, TrustBundle, Workload,
+    AccessLog, Config, ControlPlane, Dns, Forward, IdentityFiles, LogFormat, TokenSource,
+    TrustBundle, Workload,
 };
 pub use limits::Limits;
-pub use listener::{Direction, Listener, ListenerProtocol, TlsMode};
-pub use route::{Backend, Filter, HostMatch, Route};
+pub use listener::{Direction, Edge, Host, Listener, ListenerProtocol, Shown, TlsMode};
+pub use route::{Backend, Filter, HostMatch, PathChange, Redirect, Rewrite, Route, Scheme};

@@ -150,6 +150,17 @@ pub(crate) fn duration<S: Serializer>(value: &Duration, out: S) -> Result<S::Ok,
     }
 }
 
+/// As [`duration`], or nothing.
+pub(crate) fn optional_duration<S: Serializer>(
+    value: &Option<Duration>,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => duration(value, out),
+        None => out.serialize_none(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

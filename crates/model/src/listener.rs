@@ -1,12 +1,12 @@
 //! A socket that accepts connections, and what is expected on them.
 //! Read by the proxy's listeners and connections. Must never say how bytes are read.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::Route;
+use crate::{HostMatch, Route};
 
 /// A listening socket with its routes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,8 +28,18 @@ pub struct Listener {
     pub original_destination: bool,
     /// Names for which its addresses are the answer (lower case, without a dot at the end).
     pub names: Vec<String>,
+    /// Further names, each for some of its addresses: instances of a headless service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Host>,
+    /// What the port is called, for those who look up where it is (SRV, RFC 2782).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_name: Option<String>,
     /// Whether mesh TLS is expected. Invariant: `Disabled` on outbound listeners.
     pub tls: TlsMode,
+    /// Its clients are outside of the mesh; `None`: they are not. Invariant: only on outbound
+    /// listeners for HTTP with a socket, to which nothing is redirected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edge: Option<Edge>,
     /// What is spoken on its connections, under mesh TLS if there is any.
     pub protocol: ListenerProtocol,
     /// How long a silent peer is waited for before the destination is dialled, which may be the
@@ -60,6 +70,39 @@ impl Listener {
     /// 50 ms: clients that speak first do so within a round trip of the accept, so that they are
     /// rarely mistaken for silent ones; half of what a person would notice for those that wait.
     pub const DETECT_TIMEOUT: Duration = Duration::from_millis(50);
+}
+
+/// A name with addresses of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Host {
+    /// Lower case, without a dot at the end.
+    pub name: String,
+    /// Which the name is answered with; never empty.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What a gateway's listener is to clients outside of the mesh. What they say of where a request
+/// came from is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Edge {
+    /// They speak plaintext.
+    Plaintext,
+    /// They speak TLS 1.2 or 1.3 and prove nothing. Never empty, and no host twice.
+    Tls(Vec<Shown>),
+}
+
+/// A certificate that is shown to some clients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// To those that ask for one of these server names, the most specific first; never empty.
+    /// Invariant: `Any`, which is for those that ask for none as well, stands alone.
+    pub hosts: Vec<HostMatch>,
+    /// Under which name it comes from the control plane, with its key. While it is not there, such
+    /// clients are turned away.
+    pub certificate: String,
 }
 
 /// What is spoken on a listener's connections.

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use model::{Filter, HostMatch};
+use model::{Filter, HostMatch, PathChange};
 
 use crate::error::Error;
 use crate::place::Place;
@@ -95,6 +95,24 @@ pub(crate) fn host(host: &HostMatch, at: &Place<'_>) -> Result<(), Error> {
         holds,
         at,
         "not a host; write a lower-case name or address without port, *.SUFFIX or *",
+    )
+}
+
+/// A host that requests are sent to, or that is sent in their place.
+pub(crate) fn plain_host(text: &str, at: &Place<'_>) -> Result<(), Error> {
+    host(&HostMatch::Exact(text.to_owned()), at)
+}
+
+/// What takes the place of a path, or of its beginning.
+pub(crate) fn path_change(change: &PathChange, at: &Place<'_>) -> Result<(), Error> {
+    let (PathChange::Full(text) | PathChange::Prefix(text)) = change;
+    prefix(text, at)?;
+    let is_prefix = matches!(change, PathChange::Prefix(_));
+    let ends = is_prefix && text.len() > 1 && text.ends_with('/');
+    ensure(
+        !ends && !text.contains('\\'),
+        at,
+        "not what a path becomes; send it without backslashes, prefixes without a slash at the end",
     )
 }
 

@@ -5,7 +5,7 @@
 /// refers to what it does not know yet. Removals go the other way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// SDS: the trust bundle.
+    /// SDS: the trust bundle, and certificates for clients outside of the mesh.
     Secret,
     /// CDS.
     Cluster,

@@ -2,7 +2,7 @@
 //!
 //! A resource of the control plane becomes bytes in [`resource`], and bytes become resources there
 //! again, but not before the tables of `fields` have found every field that would be dropped. Must
-//! never do I/O outside of [`grpc`], and never take key material from anyone.
+//! never do I/O outside of [`grpc`], and never take keys of the mesh from anyone.
 
 // resources: the one door, what comes through it, and what is checked there
 pub mod kind;

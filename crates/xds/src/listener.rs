@@ -3,6 +3,8 @@
 //! opaque connections are in the chains, as Envoy has them nowhere else.
 
 mod chain;
+mod edge;
+mod hosts;
 mod http;
 mod opaque;
 
@@ -91,6 +93,15 @@ pub fn encode(listener: &Listener) -> Result<Message, Error> {
         .map(|(index, it)| address::encode(it, &ROOT.item("addresses", index)));
     let auto = listener.protocol == ListenerProtocol::Auto;
     let metadata = metadata::Builder::default().list(NAMES, &listener.names);
+    let metadata = metadata.list(hosts::KEY, &hosts::encode(&listener.hosts));
+    let metadata = match &listener.port_name {
+        Some(name) => metadata.text(hosts::PORT_NAME, name),
+        None => metadata,
+    };
+    let metadata = match &listener.edge {
+        Some(edge) => metadata.text(edge::KEY, edge::word(edge)),
+        None => metadata,
+    };
     let metadata = match auto {
         true => metadata.text(OPAQUE, BY_ROUTES),
         false => metadata,
@@ -123,10 +134,13 @@ fn check_listener(listener: &Listener) -> Result<(), Error> {
     for (index, name) in listener.names.iter().enumerate() {
         check::dns_name(name, &ROOT.item("names", index))?;
     }
+    hosts::check(&listener.hosts)?;
+    hosts::check_port_name(listener.port_name.as_deref())?;
     if listener.direction == Direction::Outbound && listener.tls != TlsMode::Disabled {
         let reason = "an outbound listener takes plaintext from its own workload; disable it";
         return Err(Error::invalid(&ROOT.field("tls"), reason));
     }
+    edge::check(listener)?;
     if listener.detect_timeout.is_zero() {
         let reason = "zero would wait for ever; send some milliseconds";
         return Err(Error::invalid(
@@ -170,6 +184,7 @@ fn listener_filters(listener: &Listener) -> Vec<ListenerFilter> {
     let is_auto = listener.protocol == ListenerProtocol::Auto;
     let has_names = |route: &Route| route.hosts != [model::HostMatch::Any];
     let is_told_apart = listener.tls == TlsMode::Permissive
+        || edge::shown(listener).is_some()
         || listener.protocol != ListenerProtocol::Http && listener.routes.iter().any(has_names);
     let filters = [
         listener
@@ -187,7 +202,7 @@ fn listener_filters(listener: &Listener) -> Vec<ListenerFilter> {
 
 /// The listener, in the form of [`canonical`].
 pub(crate) fn decode(message: &Message, notes: &mut Notes) -> Result<Listener, Error> {
-    let known = [NAMES, OPAQUE];
+    let known = [NAMES, hosts::KEY, hosts::PORT_NAME, OPAQUE, edge::KEY];
     let metadata = metadata::Reader::open(message.metadata.as_ref(), &known, &ROOT, notes)?;
     let by_routes = metadata.text(OPAQUE, &ROOT)? == Some(BY_ROUTES);
     let chains = decode_chains(message, notes)?;
@@ -201,7 +216,10 @@ pub(crate) fn decode(message: &Message, notes: &mut Notes) -> Result<Listener, E
         bind: message.bind_to_port.is_none_or(|bind| bind.value),
         original_destination: filters.original_destination,
         names: metadata.list(NAMES, &ROOT)?,
+        hosts: hosts::decode(&metadata)?,
+        port_name: metadata.text(hosts::PORT_NAME, &ROOT)?.map(str::to_owned),
         tls: parts.tls,
+        edge: edge::decode(&metadata, parts.shown)?,
         protocol: parts.protocol,
         detect_timeout: decode_timeout(message, parts.protocol)?,
         upgrades: parts.http.upgrades,

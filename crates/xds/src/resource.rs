@@ -9,6 +9,7 @@ use crate::error::{Decoded, Error};
 use crate::fields;
 use crate::kind::Kind;
 use crate::place::Place;
+use crate::secret::Certificate;
 use crate::{cluster, endpoint, listener, route, secret};
 
 /// Largest resource that is read: ten thousand endpoints with an identity each, twice over.
@@ -19,6 +20,8 @@ pub const RESOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub enum Resource {
     /// Whom to trust.
     Bundle(TrustBundle),
+    /// What clients outside of the mesh are shown.
+    Certificate(Certificate),
     /// A cluster. Endpoints that are discovered do not arrive with it, but decide how it looks:
     /// they must be there when it is encoded.
     Cluster(Cluster),
@@ -46,7 +49,7 @@ impl Resource {
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
-            Self::Bundle(_) => Kind::Secret,
+            Self::Bundle(_) | Self::Certificate(_) => Kind::Secret,
             Self::Cluster(_) => Kind::Cluster,
             Self::Endpoints { .. } => Kind::Endpoints,
             Self::Listener(_) => Kind::Listener,
@@ -59,6 +62,7 @@ impl Resource {
     pub fn name(&self) -> &str {
         match self {
             Self::Bundle(bundle) => &bundle.name,
+            Self::Certificate(certificate) => &certificate.name,
             Self::Cluster(cluster) => &cluster.name,
             Self::Endpoints { cluster, .. } => cluster,
             Self::Listener(listener) => &listener.name,
@@ -74,6 +78,9 @@ impl Resource {
 pub fn encode(resource: &Resource) -> Result<Bytes, Error> {
     let bytes = match resource {
         Resource::Bundle(bundle) => secret::encode(bundle)?.encode_to_vec(),
+        Resource::Certificate(certificate) => {
+            secret::encode_certificate(certificate)?.encode_to_vec()
+        }
         Resource::Cluster(cluster) => cluster::encode(cluster)?.encode_to_vec(),
         Resource::Endpoints { cluster, endpoints } => {
             endpoint::encode(cluster, endpoints)?.encode_to_vec()
@@ -98,7 +105,10 @@ pub fn decode(kind: Kind, bytes: &[u8]) -> Result<Decoded<Resource>, Error> {
     let value = match kind {
         Kind::Secret => {
             let message = Message::decode(bytes).map_err(malformed)?;
-            Resource::Bundle(secret::decode(message)?)
+            match secret::decode(message)? {
+                secret::Decoded::Bundle(bundle) => Resource::Bundle(bundle),
+                secret::Decoded::Certificate(certificate) => Resource::Certificate(certificate),
+            }
         }
         Kind::Cluster => {
             let message = Message::decode(bytes).map_err(malformed)?;
@@ -136,6 +146,8 @@ pub fn canonical(resource: &Resource) -> Resource {
             listener: listener.clone(),
             routes: route::canonical(routes),
         },
-        Resource::Bundle(_) | Resource::Endpoints { .. } => resource.clone(),
+        Resource::Bundle(_) | Resource::Certificate(_) | Resource::Endpoints { .. } => {
+            resource.clone()
+        }
     }
 }

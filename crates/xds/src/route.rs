@@ -4,13 +4,15 @@
 
 mod allow;
 mod headers;
+mod path;
+mod redirect;
 mod rule;
 pub(crate) mod shares;
 mod table;
 
 use std::collections::HashSet;
 
-use model::{HostMatch, Route};
+use model::{HostMatch, PathChange, Redirect, Route};
 
 use crate::check;
 use crate::error::Error;
@@ -119,10 +121,8 @@ fn decode_entries(host: &VirtualHost, at: &Place<'_>) -> Result<Vec<Entry>, Erro
     for (index, route) in host.routes.iter().enumerate() {
         let at = at.item("routes", index);
         let entry = rule::decode(route, &at)?;
-        if entries
-            .iter()
-            .any(|earlier| table::covers(&earlier.prefix, &entry.prefix))
-        {
+        check_one(&entry.clone().into_route(HostMatch::Any), &at)?;
+        if entries.iter().any(|earlier| earlier.covers(&entry)) {
             let reason = "an earlier route takes all of its requests; remove one of them";
             return Err(Error::invalid(&at.field("match"), reason));
         }
@@ -137,7 +137,8 @@ pub(crate) fn check_all(routes: &[Route], at: &Place<'_>) -> Result<(), Error> {
     for (index, route) in routes.iter().enumerate() {
         let at = at.item("routes", index);
         check_one(route, &at)?;
-        let mut pairs = route.hosts.iter().map(|host| (domain(host), &route.prefix));
+        let path = (&route.prefix, route.exact);
+        let mut pairs = route.hosts.iter().map(|host| (domain(host), path));
         if !pairs.all(|pair| taken.insert(pair)) {
             let reason = "a route has this host and prefix already; remove one of them";
             return Err(Error::invalid(&at.field("hosts"), reason));
@@ -159,6 +160,46 @@ fn check_one(route: &Route, at: &Place<'_>) -> Result<(), Error> {
         .iter()
         .try_for_each(|host| check::host(host, &hosts))?;
     check::prefix(&route.prefix, &at.field("prefix"))?;
+    if let Some(allow) = &route.allow {
+        check::spiffe_ids(allow, &at.field("allow"))?;
+    }
+    check_paths(route, at)?;
+    match &route.redirect {
+        Some(redirect) => check_redirect(route, redirect, at),
+        None => check_forward(route, at),
+    }
+}
+
+/// What becomes of the path, in a redirect or on the way.
+fn check_paths(route: &Route, at: &Place<'_>) -> Result<(), Error> {
+    let redirected = route.redirect.as_ref().and_then(|it| it.path.as_ref());
+    let at = at.field("path");
+    for change in redirected.into_iter().chain(&route.rewrite.path) {
+        check::path_change(change, &at)?;
+        if route.exact && matches!(change, PathChange::Prefix(_)) {
+            let reason = "an exact path has no prefix; replace all of it";
+            return Err(Error::invalid(&at, reason));
+        }
+    }
+    Ok(())
+}
+
+fn check_redirect(route: &Route, redirect: &Redirect, at: &Place<'_>) -> Result<(), Error> {
+    let is_alone = route.backends.is_empty()
+        && route.filters.is_empty()
+        && route.rewrite.is_empty()
+        && route.timeout.is_none();
+    let at = at.field("redirect");
+    match is_alone {
+        true => redirect::check(redirect, &at),
+        false => Err(Error::invalid(
+            &at,
+            "nothing is carried on; send it without clusters, changes and a timeout",
+        )),
+    }
+}
+
+fn check_forward(route: &Route, at: &Place<'_>) -> Result<(), Error> {
     for (index, backend) in route.backends.iter().enumerate() {
         check::name(
             &backend.cluster,
@@ -166,8 +207,12 @@ fn check_one(route: &Route, at: &Place<'_>) -> Result<(), Error> {
         )?;
     }
     shares::check(&route.backends, &at.field("backends"))?;
-    if let Some(allow) = &route.allow {
-        check::spiffe_ids(allow, &at.field("allow"))?;
+    if let Some(host) = &route.rewrite.host {
+        check::plain_host(host, &at.field("rewrite"))?;
+    }
+    if route.timeout.is_some_and(|timeout| timeout.is_zero()) {
+        let reason = "no time at all; leave it out for no limit";
+        return Err(Error::invalid(&at.field("timeout"), reason));
     }
     headers::check(&route.filters, at)
 }

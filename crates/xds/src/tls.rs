@@ -38,7 +38,10 @@ const SOCKET_TLS: &str = "envoy.transport_sockets.tls";
 const SOCKET_RAW: &str = "envoy.transport_sockets.raw_buffer";
 const SOCKET_PROXY_PROTOCOL: &str = "envoy.transport_sockets.upstream_proxy_protocol";
 
+const TLS_1_2: i32 = 3;
 const TLS_1_3: i32 = 4;
+/// What clients outside of the mesh are offered.
+const ALPN_PUBLIC: [&str; 2] = ["h2", "http/1.1"];
 const SAN_URI: i32 = 3;
 const API_V3: i32 = 2;
 
@@ -125,15 +128,94 @@ pub(crate) fn encode_downstream(protocols: &[String]) -> TransportSocket {
     socket(SOCKET_TLS, &context)
 }
 
-/// The protocols of a socket for mesh TLS.
+/// For connections that come with TLS from outside of the mesh, and are shown a certificate.
+pub(crate) fn encode_public(certificate: &str) -> TransportSocket {
+    let context = DownstreamTlsContext {
+        common_tls_context: Some(CommonTlsContext {
+            tls_params: Some(TlsParameters {
+                tls_minimum_protocol_version: TLS_1_2,
+                tls_maximum_protocol_version: TLS_1_3,
+            }),
+            tls_certificate_sds_secret_configs: vec![SdsSecretConfig {
+                name: certificate.to_owned(),
+                sds_config: Some(ads()),
+            }],
+            ..common(ALPN_PUBLIC.map(str::to_owned).to_vec())
+        }),
+        require_client_certificate: None,
+    };
+    socket(SOCKET_TLS, &context)
+}
+
+/// Who comes with TLS.
+pub(crate) enum Downstream {
+    /// Others of the mesh, with one of these protocols.
+    Mesh(Vec<String>),
+    /// Clients outside of it, who are shown the certificate of this name.
+    Public(String),
+}
+
+/// What a socket for TLS is.
 pub(crate) fn decode_downstream(
     socket: &TransportSocket,
     at: &Place<'_>,
-) -> Result<Vec<String>, Error> {
+) -> Result<Downstream, Error> {
     let at = at.field("typed_config");
     let any = socket.typed_config.as_ref();
     let any = any.ok_or_else(|| Error::invalid(&at, "missing; send mesh TLS"))?;
     let context: DownstreamTlsContext = unpack(any, &at)?;
+    let common = context.common_tls_context.as_ref();
+    let certificates = common.map(|it| it.tls_certificate_sds_secret_configs.as_slice());
+    // The sidecar's own certificate has no source.
+    match certificates {
+        Some([only]) if only.sds_config.is_some() => {
+            let certificate = only.name.clone();
+            decode_public(context, &at).map(|()| Downstream::Public(certificate))
+        }
+        _ => decode_mesh(context, &at).map(Downstream::Mesh),
+    }
+}
+
+/// An error unless it is what [`encode_public`] makes for the one certificate in it.
+fn decode_public(context: DownstreamTlsContext, at: &Place<'_>) -> Result<(), Error> {
+    if context
+        .require_client_certificate
+        .is_some_and(|it| it.value)
+    {
+        let at = at.field("require_client_certificate");
+        let reason = "clients outside of the mesh prove nothing; remove it";
+        return Err(Error::invalid(&at, reason));
+    }
+    let at = at.field("common_tls_context");
+    let context = context.common_tls_context.unwrap_or_default();
+    let params = context.tls_params.unwrap_or_default();
+    let versions = (
+        params.tls_minimum_protocol_version,
+        params.tls_maximum_protocol_version,
+    );
+    if versions != (TLS_1_2, TLS_1_3) || context.alpn_protocols != ALPN_PUBLIC {
+        let reason = "outside of the mesh TLS 1.2 and 1.3 are spoken, h2 and http/1.1; send them";
+        return Err(Error::invalid(&at.field("tls_params"), reason));
+    }
+    if context.validation_context_sds_secret_config.is_some()
+        || context.combined_validation_context.is_some()
+    {
+        let reason = "clients outside of the mesh prove nothing; remove it";
+        return Err(Error::invalid(&at.field("validation_context"), reason));
+    }
+    for (index, config) in context
+        .tls_certificate_sds_secret_configs
+        .iter()
+        .enumerate()
+    {
+        let at = at.item("tls_certificate_sds_secret_configs", index);
+        check::name(&config.name, &at.field("name"))?;
+        check_ads(config.sds_config.as_ref(), &at.field("sds_config"))?;
+    }
+    Ok(())
+}
+
+fn decode_mesh(context: DownstreamTlsContext, at: &Place<'_>) -> Result<Vec<String>, Error> {
     if context.require_client_certificate != Some(BoolValue { value: true }) {
         let reason = "must be true: both sides of mesh TLS are verified";
         return Err(Error::invalid(

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use tokio::sync::Notify;
 use xds::delta::server::{Progress, Stream};
 use xds::kind::Kind;
 
@@ -23,6 +24,8 @@ pub struct Proxies {
     next: AtomicU64,
     /// The newest trust bundle that each workload's sidecar has said to use, connected or not.
     bundles: Mutex<BTreeMap<WorkloadKey, u64>>,
+    /// Told whenever some sidecar has come further, or has gone.
+    pub(super) moved: Notify,
 }
 
 /// One connected sidecar.
@@ -39,6 +42,7 @@ pub struct Proxy {
     /// Since when it is connected.
     pub since: SystemTime,
     passed: AtomicU64,
+    is_gone: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -47,8 +51,10 @@ pub struct Proxy {
 pub struct State {
     /// Everything up to this generation was queued for it, or does not concern it.
     pub generation: u64,
-    /// Whether it uses all of that.
+    /// Whether it uses all of that, or has said why not.
     pub is_settled: bool,
+    /// It has used everything up to this generation.
+    pub used: u64,
     /// Of each kind that it asked for.
     pub kinds: Vec<(Kind, Progress)>,
     /// The newest trust bundle that it uses, as the authority counts them; 0 for none yet.
@@ -138,8 +144,14 @@ impl Proxy {
             agent,
             since: SystemTime::now(),
             passed: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
             state: Mutex::default(),
         }
+    }
+
+    /// Whether its stream has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
     }
 
     /// How far it has come.
@@ -156,18 +168,23 @@ impl Seat {
             .passed
             .store(stream.generation(), Ordering::Relaxed);
         let kinds = Kind::ALL.into_iter();
-        let kinds = kinds
+        let kinds: Vec<_> = kinds
             .filter_map(|kind| Some((kind, stream.progress(kind)?)))
             .collect();
+        let is_refused = kinds.iter().any(|(_, progress)| progress.refused > 0);
         let mut state = lock(&self.proxy.state);
         state.generation = stream.generation();
         state.is_settled = stream.is_idle();
+        if state.is_settled && !is_refused {
+            state.used = state.generation;
+        }
         state.kinds = kinds;
         let is_new = stream.is_settled(Kind::Secret) && state.bundle != bundle;
         drop(state);
         if is_new {
             self.note_bundle(bundle);
         }
+        self.proxies.moved.notify_waiters();
     }
 
     /// Notes that the sidecar uses the trust bundle of that number.
@@ -180,6 +197,8 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         lock(&self.proxies.seats).remove(&self.number);
+        self.proxy.is_gone.store(true, Ordering::Release);
+        self.proxies.moved.notify_waiters();
     }
 }
 

@@ -78,3 +78,22 @@ fn the_last_stream_decides_what_all_have_passed() {
     drop(seat);
     assert_eq!(proxies.passed(), None);
 }
+
+/// A generation that no stream of these tests comes to.
+const LATER: u64 = 7;
+
+#[tokio::test]
+async fn who_goes_while_it_is_waited_for_is_waited_for_no_longer() {
+    let proxies = Arc::new(Proxies::default());
+    let mut seats: Vec<_> = ["a", "b", "a"]
+        .map(|name| proxies.take_seat(proxy(name)).unwrap())
+        .into();
+    let behind = proxies.settle(LATER, Duration::ZERO).await;
+    assert_eq!(behind, [workload("a"), workload("b")]);
+    let waiting = proxies.settle(LATER, Duration::MAX);
+    // In this order: the first one waits before the second one is looked at.
+    let leaving = async { seats.clear() };
+    let both = async { tokio::join!(biased; waiting, leaving) };
+    let (behind, ()) = timeout(Duration::from_secs(30), both).await.unwrap();
+    assert_eq!(behind, []);
+}

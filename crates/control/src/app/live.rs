@@ -1,5 +1,6 @@
 //! What the sources say, taken all the way to what sidecars are told. Called by `app` at the start
-//! and after each change. A source that is wrong leaves everything as it was.
+//! and after each change. A source that is wrong leaves everything as it was, but where Workloads
+//! live is followed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use anyhow::Context;
 
 use crate::addresses::Book;
 use crate::index::{Changes, Index};
-use crate::kinds::{Kind, Resource};
+use crate::kinds::{Kind, Resource, WorkloadKey};
 use crate::log;
 use crate::source::Source;
 use crate::translate::{self, Mesh};
@@ -72,13 +73,28 @@ impl Live {
         &self.trust_domain
     }
 
+    pub(super) const fn index(&self) -> &Index {
+        &self.index
+    }
+
     pub(super) const fn mesh(&self) -> &Arc<Mesh> {
         &self.mesh
     }
 
-    /// Reads everything again. On an error all is as it was.
+    /// Whether somebody says that an instance of this name still runs.
+    pub(super) fn is_listed(&self, instance: &WorkloadKey) -> bool {
+        self.index.is_listed(instance)
+    }
+
+    /// Reads everything again. On an error all that people wrote is as it was.
     pub(super) fn read(&mut self) -> anyhow::Result<()> {
-        let resources = self.source.read()?;
+        let resources = match self.source.read() {
+            Ok(resources) => resources,
+            Err(faults) => {
+                self.read_statuses();
+                return Err(faults.into());
+            }
+        };
         // Everybody's certificate would be revoked, because a file is being written right now, or
         // a disk was full when it was.
         anyhow::ensure!(
@@ -98,6 +114,17 @@ impl Live {
         self.index = next;
         self.adopt(changes);
         Ok(())
+    }
+
+    /// Follows what runs, though what is wanted cannot be read.
+    fn read_statuses(&mut self) {
+        let before: Vec<_> = self.index.resources().map(Arc::clone).collect();
+        let Some(resources) = self.source.with_statuses(&before) else {
+            return;
+        };
+        self.index.replace(&resources);
+        let changes = self.index.take_changes();
+        self.adopt(changes);
     }
 
     fn adopt(&mut self, mut changes: Changes) {

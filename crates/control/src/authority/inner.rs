@@ -24,7 +24,7 @@ use super::rotation::{Facts, Phase};
 use super::status::{IssuerStatus, Status};
 use super::store::{Store, read, replace, unix};
 use super::token::{Found, Token, Tokens};
-use super::{BUNDLE, Directory, Lookup, Proof, ROOTS_FILE, Settings, Signed, control_id};
+use super::{BUNDLE, Directory, Keeps, Proof, ROOTS_FILE, Settings, Signed, control_id};
 
 const STATE_FILE: &str = "authority.json";
 const LEDGER_FILE: &str = "issued.log";
@@ -279,12 +279,10 @@ impl Inner {
 
     pub(super) fn reconcile(
         &mut self,
-        directory: Lookup<'_>,
+        keeps: Keeps<'_>,
         now: SystemTime,
     ) -> Result<Vec<WorkloadKey>, Error> {
-        let is_void = |id: &str, workload: &WorkloadKey| {
-            directory(workload).is_none_or(|found| found.as_str() != id)
-        };
+        let is_void = |id: &str, workload: &WorkloadKey| !keeps(workload, id);
         let void = |entry: &Entry| is_void(entry.id.as_str(), &entry.workload);
         let mut revoked = self.ledger.revoke(void, now)?;
         let had_tokens = self.tokens.remove(is_void);

@@ -1,4 +1,4 @@
-//! What a change touches: the Services and Workloads whose translation may be another one now.
+//! What a change touches: the Services and instances whose translation may be another one now.
 //! Called by the index before a resource goes and after one has come; read by `translate`.
 //! Must never leave one out; one too many only costs time.
 
@@ -7,24 +7,25 @@ use std::net::IpAddr;
 
 use super::Index;
 use super::link::Link;
-use crate::kinds::{Key, Object, Resource, ServiceKey, Workload, WorkloadKey};
+use crate::kinds::{Key, Object, Resource, ServiceKey, Workload, WorkloadKey, WorkloadStatus};
 
-/// Services and Workloads whose translation may be another one now, those that are gone too.
+/// Services and instances of Workloads whose translation may be another one now, those that are
+/// gone too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Whether it may be all of them.
     pub everything: bool,
     /// Some Services.
     pub services: BTreeSet<ServiceKey>,
-    /// Some Workloads.
-    pub workloads: BTreeSet<WorkloadKey>,
+    /// Some instances of Workloads.
+    pub instances: BTreeSet<WorkloadKey>,
 }
 
 impl Changes {
     /// Whether nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.everything && self.services.is_empty() && self.workloads.is_empty()
+        !self.everything && self.services.is_empty() && self.instances.is_empty()
     }
 }
 
@@ -40,12 +41,12 @@ impl Index {
                 self.mark_service(slice.service.clone());
             }
             Object::Workload(_) | Object::WorkloadStatus(_) => {
-                self.mark_workload(resource.key.workload());
+                self.mark_workload(&resource.key.workload());
             }
             Object::AccessPolicy(policy) => {
                 let link = Link::RunsAs(policy.account.clone());
                 let keys: Vec<_> = self.linked(&link).map(Key::workload).collect();
-                keys.into_iter().for_each(|key| self.mark_workload(key));
+                keys.iter().for_each(|key| self.mark_workload(key));
             }
             Object::HttpRoute(route) => {
                 let parents = route.parents.iter().map(|parent| parent.service.clone());
@@ -58,7 +59,8 @@ impl Index {
     fn mark_service(&mut self, key: ServiceKey) {
         if let Some(service) = self.service(&key) {
             let selected = self.selected(&key.namespace, service);
-            self.changes.workloads.extend(selected);
+            let names: Vec<_> = selected.iter().flat_map(|key| self.names_of(key)).collect();
+            self.changes.instances.extend(names);
         }
         let addresses: Vec<_> = self
             .slices(&key)
@@ -83,22 +85,24 @@ impl Index {
     }
 
     /// The Services that have it as an endpoint are told where it is and who it is.
-    fn mark_workload(&mut self, key: WorkloadKey) {
+    fn mark_workload(&mut self, key: &WorkloadKey) {
         let selecting = |workload: &Workload| self.selecting(&key.namespace, workload);
-        let mut services = self.workload(&key).map(selecting).unwrap_or_default();
-        for address in self.addresses(&key) {
-            let slices = self.slices_at(*address);
+        let mut services = self.workload(key).map(selecting).unwrap_or_default();
+        let status = self.status(key).into_iter();
+        for address in status.flat_map(WorkloadStatus::addresses) {
+            let slices = self.slices_at(address);
             services.extend(slices.map(|slice| slice.service.clone()));
         }
         services.into_iter().for_each(|key| self.mark_clients(key));
-        self.changes.workloads.insert(key);
+        let names = self.names_of(key);
+        self.changes.instances.extend(names);
     }
 
     fn mark_addresses(&mut self, addresses: &[IpAddr]) {
         for address in addresses {
             let keys = self.linked(&Link::At(*address)).map(Key::workload);
-            let keys: Vec<_> = keys.collect();
-            self.changes.workloads.extend(keys);
+            let names: Vec<_> = keys.flat_map(|key| self.names_of(&key)).collect();
+            self.changes.instances.extend(names);
         }
     }
 }

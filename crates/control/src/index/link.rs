@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::kinds::{AccountKey, Object, Resource, ServiceKey};
+use crate::kinds::{AccountKey, Object, Resource, ServiceKey, WorkloadKey};
 
 /// One thing by which a resource is looked up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,10 +12,12 @@ pub(super) enum Link {
     Labelled(String, String, String),
     /// Services of a namespace whose selector begins with a label.
     Selects(String, String, String),
-    /// Workloads that run under an account.
+    /// Workloads that run under an account, and statuses of which an instance does.
     RunsAs(AccountKey),
     /// Policies for an account.
     Protects(AccountKey),
+    /// Statuses that list an instance.
+    Lists(WorkloadKey),
     /// Statuses with an address.
     At(IpAddr),
     /// Slices with an address.
@@ -49,7 +51,15 @@ pub(super) fn links(resource: &Resource) -> Vec<Link> {
                 .chain([Link::RunsAs(workload.account.clone())])
                 .collect()
         }
-        Object::WorkloadStatus(status) => status.addresses.iter().copied().map(Link::At).collect(),
+        Object::WorkloadStatus(status) => {
+            let names = status.instances.iter();
+            let names = names.map(|instance| WorkloadKey::new(&**namespace, &*instance.name));
+            let lists = names.map(Link::Lists);
+            let accounts = status.instances.iter().flat_map(|one| one.account.clone());
+            let runs = accounts.map(Link::RunsAs);
+            let at = status.addresses().map(Link::At);
+            lists.chain(runs).chain(at).collect()
+        }
         Object::EndpointSlice(slice) => {
             let addresses = slice.addresses.iter().copied().map(Link::EndpointAt);
             addresses

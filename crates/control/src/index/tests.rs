@@ -83,7 +83,7 @@ fn check_changes(index: &mut Index, services: &[&str], workloads: &[&str]) {
     let changes = index.take_changes();
     let names: Vec<_> = changes.services.iter().map(|key| &*key.name).collect();
     assert_eq!(names, services);
-    let names: Vec<_> = changes.workloads.iter().map(|key| &*key.name).collect();
+    let names: Vec<_> = changes.instances.iter().map(|key| &*key.name).collect();
     assert_eq!(names, workloads);
 }
 
@@ -190,4 +190,105 @@ fn routes_and_slices_to_nowhere_are_told() {
             "the Service default/hello has no port 81",
         ]
     );
+}
+
+fn status(name: &str, instances: &str) -> Arc<Resource> {
+    let text = format!(
+        "apiVersion: leno.dev/v1alpha1\nkind: WorkloadStatus\nmetadata: {{name: {name}}}\n\
+         status: {{instances: [{instances}]}}"
+    );
+    Arc::clone(&read(&text)[0])
+}
+
+fn workload(name: &str) -> WorkloadKey {
+    WorkloadKey::new("default", name)
+}
+
+/// The names of the instances of `of`, with `!` after those that are not ready.
+fn instances(index: &Index, of: &str) -> Vec<String> {
+    let all = index.instances_of(&workload(of)).into_iter();
+    let shown = all.map(|one| format!("{}{}", one.key.name, if one.ready { "" } else { "!" }));
+    shown.collect()
+}
+
+const TWO: &str = "{name: hello-0, addresses: [10.77.0.2], ready: true}, \
+                   {name: hello-1, addresses: [10.77.0.3], ready: false}";
+
+#[test]
+fn instances_are_those_of_the_status_or_one_of_the_workloads_own_name() {
+    let mut index = index();
+    assert_eq!(instances(&index, "hello"), ["hello"]);
+    assert_eq!(instances(&index, "other"), ["other"], "without a status");
+    index.apply(status("hello", TWO));
+    assert_eq!(instances(&index, "hello"), ["hello-0", "hello-1!"]);
+    let found = index.instance(&workload("hello-1")).unwrap();
+    assert_eq!((found.of, found.addresses.len()), (workload("hello"), 1));
+    let at = index.at("10.77.0.3".parse().unwrap()).unwrap();
+    assert_eq!(at.key, workload("hello-1"));
+    for gone in ["hello", "hello-2"] {
+        assert!(index.instance(&workload(gone)).is_none(), "{gone}");
+    }
+    index.apply(status("hello", ""));
+    assert_eq!(instances(&index, "hello"), [""; 0]);
+    assert_eq!(instances(&index, "nobody"), [""; 0]);
+}
+
+#[test]
+fn an_instance_that_is_listed_goes_before_one_that_is_not() {
+    let mut index = index();
+    index.apply(status(
+        "other",
+        "{name: other-0, addresses: [], ready: true}",
+    ));
+    let mut named = Resource::clone(&index.resources[&key(Kind::Workload, "hello")]);
+    named.key.name = "other-0".into();
+    index.apply(Arc::new(named));
+    assert_eq!(
+        index.instance(&workload("other-0")).unwrap().of,
+        workload("other")
+    );
+    assert_eq!(instances(&index, "other-0"), [""; 0]);
+    index.delete(&key(Kind::WorkloadStatus, "other"));
+    assert_eq!(
+        index.instance(&workload("other-0")).unwrap().of,
+        workload("other-0")
+    );
+}
+
+#[test]
+fn an_instance_is_listed_as_long_as_it_has_not_ended() {
+    let mut index = index();
+    index.apply(status("hello", TWO));
+    index.delete(&key(Kind::Workload, "hello"));
+    let hello = workload("hello-0");
+    assert!(index.instance(&hello).is_none() && index.is_listed(&hello));
+    index.delete(&key(Kind::WorkloadStatus, "hello"));
+    assert!(!index.is_listed(&hello));
+}
+
+#[test]
+fn an_instance_touches_its_workloads_others_and_nobody_else() {
+    let mut index = index();
+    index.apply(status("hello", TWO));
+    let all = ["hello", "hello-0", "hello-1"];
+    check_changes(&mut index, &["front", "hello"], &all);
+    index.apply(status("hello", &TWO.replace("false", "true")));
+    check_changes(&mut index, &["front", "hello"], &all);
+    index.delete(&key(Kind::Service, "hello"));
+    check_changes(&mut index, &["front", "hello"], &all);
+}
+
+#[test]
+fn who_waits_for_nobody_is_told() {
+    let mut index = index();
+    let text = "apiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {name: x}\n\
+                spec: {dependsOn: [hello, nobody]}";
+    let before = index.warnings().len();
+    index.apply(Arc::clone(&read(text)[0]));
+    let warnings = index.warnings();
+    assert_eq!(warnings.len(), before + 1);
+    let is_told = |fault: &crate::kinds::Fault| {
+        fault.message == "there is no Workload default/nobody to wait for"
+    };
+    assert!(warnings.iter().any(is_told), "{warnings:?}");
 }

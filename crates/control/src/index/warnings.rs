@@ -9,7 +9,7 @@ use super::Index;
 use super::link::Link;
 use crate::kinds::{
     AccessPolicy, AccountKey, BackendRef, ClusterIp, Fault, HttpRoute, Kind, Mode, Object, Origin,
-    ParentRef, Resource, Service, ServiceKey, TargetPort, Written,
+    ParentRef, Resource, Service, ServiceKey, TargetPort, Workload, Written,
 };
 
 impl Index {
@@ -52,6 +52,7 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
             Object::Service(service) => self.check_service(resource, service),
             Object::HttpRoute(route) => self.check_route(resource, route),
             Object::AccessPolicy(policy) => self.check_policy(resource, policy),
+            Object::Workload(workload) => self.check_workload(resource, workload),
             Object::EndpointSlice(slice) if self.index.service(&slice.service).is_none() => {
                 let message = format!("there is no Service {} for this slice", slice.service);
                 self.warn(resource, None, message, "add it, or remove the slice");
@@ -61,8 +62,8 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
                     let message = format!("there is no Workload for the {}", resource.key);
                     self.warn(resource, None, message, "add it, or remove the status");
                 }
-                for address in &status.addresses {
-                    let count = self.index.linked(&Link::At(*address)).count();
+                for address in status.addresses() {
+                    let count = self.index.linked(&Link::At(address)).count();
                     if count > 1 {
                         let message = format!("{count} Workloads say that they live at {address}");
                         self.warn(
@@ -125,6 +126,16 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
         };
         let selected = self.index.selected(&resource.key.namespace, service);
         !selected.is_empty() && !selected.iter().any(has)
+    }
+
+    fn check_workload(&mut self, resource: &Resource, workload: &Workload) {
+        for key in &workload.depends_on {
+            if self.index.workload(key).is_none() {
+                let message = format!("there is no Workload {key} to wait for");
+                let hint = "add it, or remove it from `dependsOn`: until then this does not start";
+                self.warn(resource, None, message, hint);
+            }
+        }
     }
 
     fn check_route(&mut self, resource: &Resource, route: &HttpRoute) {

@@ -1,45 +1,65 @@
-//! HTTPRoute: which requests to a Service go where, in the Gateway API's words. Called by `kinds`.
-//! Must never take a condition or a change that the sidecars would not carry out.
+//! HTTPRoute: which requests to a Service, or through a Gateway, go where, in the Gateway API's
+//! words. Called by `kinds`. Must never take a condition or a change that the sidecars would not
+//! carry out.
 
 mod filters;
+mod matches;
+mod parents;
 
-use model::{Filter, HostMatch};
-use yaml::{Fault, Fields, Node, quote};
+use std::time::Duration;
+
+use model::{Filter, HostMatch, PathChange, Redirect, Rewrite, Scheme};
+use yaml::{Fault, Fields, Node, Zero};
 
 use super::metadata::{self, Metadata};
-use super::{ServiceKey, Written, ignored};
+use super::{ServiceKey, Written, gateway, host, ignored};
 
-/// Which requests to a Service go where.
+pub use matches::PathMatch;
+pub use parents::{GatewayRef, ParentRef};
+
+/// Which requests go where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRoute {
-    /// The Services whose clients follow it; never empty.
+    /// The Services whose clients follow it. Invariant: there is one, or a gateway.
     pub parents: Vec<ParentRef>,
+    /// The Gateways whose clients follow it.
+    pub gateways: Vec<GatewayRef>,
     /// Only requests for these; empty takes all.
     pub hosts: Vec<HostMatch>,
     /// Never empty; the first that matches among the most specific.
     pub rules: Vec<Rule>,
 }
 
-/// A Service whose clients follow a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParentRef {
-    /// In the route's own namespace.
-    pub service: ServiceKey,
-    /// Only on this port of it.
-    pub port: Option<u16>,
-    /// Where it was written.
-    pub place: Written,
-}
-
 /// What happens to some of the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Any of these beginnings of the path, in whole segments; never empty.
-    pub prefixes: Vec<String>,
+    /// Any of these paths; never empty.
+    pub paths: Vec<PathMatch>,
     /// Changes to requests and answers.
     pub filters: Vec<Filter>,
-    /// Who answers. Invariant: one of them has a weight above 0.
+    /// What becomes of host and path.
+    pub rewrite: Rewrite,
+    /// Clients are told to ask elsewhere. Invariant: then there is nothing else.
+    pub redirect: Option<Elsewhere>,
+    /// Until the answer is complete; `None` is no limit.
+    pub timeout: Option<Duration>,
+    /// Who answers. Invariant: one of them has a weight above 0, unless it is a redirect.
     pub backends: Vec<BackendRef>,
+}
+
+/// Where clients are told to ask, as far as the route says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// `None`: as they came.
+    pub scheme: Option<Scheme>,
+    /// `None`: the host that was asked.
+    pub host: Option<String>,
+    /// `None`: the scheme's, or without one the port that was asked.
+    pub port: Option<u16>,
+    /// `None`: as it was asked for.
+    pub path: Option<PathChange>,
+    /// Of the answer.
+    pub status: u16,
 }
 
 /// A Service that answers.
@@ -55,6 +75,21 @@ pub struct BackendRef {
     pub place: Written,
 }
 
+impl Elsewhere {
+    /// For clients that came with `scheme` to `port`.
+    #[must_use]
+    pub fn from(&self, scheme: Scheme, port: u16) -> Redirect {
+        let default = self.scheme.map_or(port, Scheme::port);
+        Redirect {
+            scheme: self.scheme.unwrap_or(scheme),
+            host: self.host.clone(),
+            port: self.port.unwrap_or(default),
+            path: self.path.clone(),
+            status: self.status,
+        }
+    }
+}
+
 /// What a weight may be at most in the Gateway API.
 const WEIGHT_MAX: usize = 1_000_000;
 
@@ -62,11 +97,11 @@ pub(super) fn read(spec: &Node, metadata: &Metadata) -> Result<HttpRoute, Fault>
     const KEYS: &[&str] = &["parentRefs", "hostnames", "rules"];
     let fields = Fields::open(spec, "an HTTPRoute's spec", KEYS)?;
     let namespace = metadata.namespace.as_str();
-    let hosts = fields.map("hostnames", |node| each(node, host))?;
+    let hosts = fields.map("hostnames", |node| each(node, host::read))?;
+    let (parents, gateways) = parents::read(fields.required("parentRefs")?, namespace)?;
     Ok(HttpRoute {
-        parents: some(fields.required("parentRefs")?, |node| {
-            parent(node, namespace)
-        })?,
+        parents,
+        gateways,
         hosts: hosts.unwrap_or_default(),
         rules: some(fields.required("rules")?, |node| rule(node, namespace))?,
     })
@@ -85,14 +120,9 @@ fn some<T>(node: &Node, read: impl Fn(&Node) -> Result<T, Fault>) -> Result<Vec<
     Ok(values)
 }
 
-/// A Service in `namespace`: its group, kind, name and namespace.
+/// A Service in `namespace`: its group, name and namespace.
 fn service(fields: &Fields<'_>, namespace: &str) -> Result<ServiceKey, Fault> {
-    if let Some(node) = fields.optional("group")
-        && !is_core(node)
-    {
-        let message = format!("the group {} has no Services", node.describe());
-        return Err(node.fault(message, "write `group: \"\"`, or remove it"));
-    }
+    fields.map("group", gateway::core_group)?;
     if let Some(node) = fields.optional("namespace")
         && node.text()? != namespace
     {
@@ -103,53 +133,53 @@ fn service(fields: &Fields<'_>, namespace: &str) -> Result<ServiceKey, Fault> {
     Ok(ServiceKey::new(namespace, name))
 }
 
-/// The group that Services are in has no name.
-fn is_core(node: &Node) -> bool {
-    matches!(&node.kind, yaml::Kind::Scalar { text, .. } if text.is_empty() || text == "core")
-}
-
-fn check_service_kind(node: &Node) -> Result<(), Fault> {
-    match node.text()? {
-        "Service" => Ok(()),
-        word => {
-            let message = format!("{} is not what a route can be for here", quote(word));
-            Err(node.fault(message, "write `kind: Service`"))
-        }
+fn rule(node: &Node, namespace: &str) -> Result<Rule, Fault> {
+    const KEYS: &[&str] = &["matches", "filters", "backendRefs", "timeouts"];
+    let fields = Fields::open_beside(node, "a rule", KEYS, ignored::RULE)?;
+    let paths = fields.map("matches", |node| some(node, matches::read))?;
+    let paths = paths.unwrap_or_else(|| vec![PathMatch::all()]);
+    let is_exact = paths.iter().any(|path| path.exact);
+    let filters = fields.map("filters", |node| filters::read(node, is_exact))?;
+    let filters = filters.unwrap_or_default();
+    let timeout = fields.map("timeouts", timeout)?.flatten();
+    let backends = backends(&fields, filters.redirect.is_some(), namespace)?;
+    if let (true, Some(node)) = (filters.redirect.is_some(), fields.optional("timeouts")) {
+        return Err(node.fault("a redirect asks nobody", "remove `timeouts`"));
     }
-}
-
-fn parent(node: &Node, namespace: &str) -> Result<ParentRef, Fault> {
-    const KEYS: &[&str] = &["group", "kind", "name", "namespace", "port"];
-    let fields = Fields::open(node, "a parentRef", KEYS)?;
-    check_service_kind(fields.required("kind")?)?;
-    Ok(ParentRef {
-        service: service(&fields, namespace)?,
-        port: fields.map("port", Node::port)?,
-        place: Written(node.place),
+    Ok(Rule {
+        paths,
+        filters: filters.headers,
+        rewrite: filters.rewrite,
+        redirect: filters.redirect,
+        timeout,
+        backends,
     })
 }
 
-fn rule(node: &Node, namespace: &str) -> Result<Rule, Fault> {
-    const KEYS: &[&str] = &["matches", "filters", "backendRefs"];
-    let fields = Fields::open_beside(node, "a rule", KEYS, ignored::RULE)?;
-    let prefixes = fields.map("matches", |node| some(node, prefix))?;
-    let refs = fields.required("backendRefs")?;
+fn backends(
+    fields: &Fields<'_>,
+    is_redirect: bool,
+    namespace: &str,
+) -> Result<Vec<BackendRef>, Fault> {
+    let refs = match (is_redirect, fields.optional("backendRefs")) {
+        (false, _) => fields.required("backendRefs")?,
+        (true, None) => return Ok(Vec::new()),
+        (true, Some(node)) => {
+            return Err(node.fault("a redirect asks nobody", "remove `backendRefs`"));
+        }
+    };
     let backends = some(refs, |node| backend(node, namespace))?;
     if backends.iter().all(|backend| backend.weight == 0) {
         let hint = "give one of them a weight above 0";
         return Err(refs.fault("nobody is left to answer", hint));
     }
-    Ok(Rule {
-        prefixes: prefixes.unwrap_or_else(|| vec!["/".to_owned()]),
-        filters: fields.map("filters", filters::read)?.unwrap_or_default(),
-        backends,
-    })
+    Ok(backends)
 }
 
 fn backend(node: &Node, namespace: &str) -> Result<BackendRef, Fault> {
     const KEYS: &[&str] = &["group", "kind", "name", "namespace", "port", "weight"];
     let fields = Fields::open(node, "a backendRef", KEYS)?;
-    fields.map("kind", check_service_kind)?;
+    fields.map("kind", |node| node.choice(&[("Service", ())]))?;
     let weight = fields.map("weight", |node| node.count(0..=WEIGHT_MAX))?;
     Ok(BackendRef {
         service: service(&fields, namespace)?,
@@ -159,51 +189,9 @@ fn backend(node: &Node, namespace: &str) -> Result<BackendRef, Fault> {
     })
 }
 
-fn prefix(node: &Node) -> Result<String, Fault> {
-    let fields = Fields::open(
-        node,
-        "a match (headers and methods are not compared)",
-        &["path"],
-    )?;
-    let path = Fields::open(fields.required("path")?, "a path", &["type", "value"])?;
-    if let Some(node) = path.optional("type") {
-        match node.text()? {
-            "PathPrefix" => {}
-            word => {
-                let hint = "write `type: PathPrefix`; it fits whole segments, `/a` not `/ab`";
-                let message = format!("paths cannot be matched by {}", quote(word));
-                return Err(node.fault(message, hint));
-            }
-        }
-    }
-    let Some(node) = path.optional("value") else {
-        return Ok("/".to_owned());
-    };
-    let word = node.text()?;
-    let plain = |b: u8| b.is_ascii_graphic() && b != b'?' && b != b'#';
-    if !word.starts_with('/') || !word.bytes().all(plain) || word.contains("//") {
-        let hint = "begin with one /, without ? and #; spaces and others as %20";
-        return Err(node.fault(format!("{} is not a path", quote(word)), hint));
-    }
-    match word.trim_end_matches('/') {
-        "" => Ok("/".to_owned()),
-        trimmed => Ok(trimmed.to_owned()),
-    }
-}
-
-fn host(node: &Node) -> Result<HostMatch, Fault> {
-    let word = node.text()?;
-    let name = word.strip_prefix("*.").unwrap_or(word);
-    let label = |label: &str| {
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        (1..=63).contains(&label.len()) && label.bytes().all(plain)
-    };
-    if name.len() > 253 || !name.split('.').all(label) {
-        let hint = "a lower-case name without port, or \"*.suffix\"; remove the key to take all";
-        return Err(node.fault(format!("{} is not a host", quote(word)), hint));
-    }
-    Ok(match word.strip_prefix('*') {
-        Some(suffix) => HostMatch::Suffix(suffix.to_owned()),
-        None => HostMatch::Exact(word.to_owned()),
-    })
+/// Zero is no limit, as the Gateway API has it.
+fn timeout(node: &Node) -> Result<Option<Duration>, Fault> {
+    let fields = Fields::open(node, "timeouts", &["request"])?;
+    let request = fields.map("request", |node| node.duration(Zero::Allowed))?;
+    Ok(request.filter(|request| !request.is_zero()))
 }

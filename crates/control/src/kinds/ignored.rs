@@ -31,6 +31,9 @@ pub(super) const ACCOUNT: &[&str] = &[
     "secrets",
 ];
 
+/// Whether others may change it.
+pub(super) const SECRET: &[&str] = &["immutable"];
+
 /// How others reach it from outside of a cluster, and families, which follow from `serviceCIDRs`.
 pub(super) const SERVICE: &[&str] = &[
     "allocateLoadBalancerNodePorts",

@@ -5,7 +5,7 @@ use identity::SpiffeId;
 use yaml::{Fault, Fields, Node, quote};
 
 use super::metadata::Metadata;
-use super::{Cidr, Mode, workload};
+use super::{Cidr, Mode, cidr, workload};
 
 /// What holds for the mesh as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ const KEYS: &[&str] = &[
 impl Default for MeshConfig {
     fn default() -> Self {
         let ranges = |texts: [&str; 2]| {
-            let range = |text| Cidr::parse(text).expect("the default is a range");
+            let range = |text: &str| text.parse().expect("the default is a range");
             texts.map(range).to_vec()
         };
         Self {
@@ -105,8 +105,8 @@ fn trust_domain(node: &Node) -> Result<String, Fault> {
 fn cidrs(node: &Node) -> Result<Vec<Cidr>, Fault> {
     let mut cidrs: Vec<Cidr> = Vec::new();
     for node in node.list()? {
-        let cidr = Cidr::read(node)?;
-        if cidrs.iter().any(|other| other.is_ipv4() == cidr.is_ipv4()) {
+        let cidr = cidr::read(node)?;
+        if cidrs.iter().any(|other| other.is_ipv6() == cidr.is_ipv6()) {
             let hint = "keep one range of IPv4 and one of IPv6";
             return Err(node.fault("a second range of one family", hint));
         }

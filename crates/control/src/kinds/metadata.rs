@@ -8,7 +8,7 @@ use yaml::{Fault, Fields, Node, quote};
 use super::{Kind, ignored};
 
 /// The namespace of what does not name one.
-const NAMESPACE: &str = "default";
+pub(super) const NAMESPACE: &str = "default";
 
 /// Longest label of a DNS name (RFC 1123, section 2.1), and longest value of a label.
 const LABEL_BYTES_MAX: usize = 63;
@@ -75,7 +75,7 @@ pub(super) fn subdomain(node: &Node) -> Result<String, Fault> {
     Err(node.fault(format!("{} is not a name", quote(word)), hint))
 }
 
-fn is_label(word: &str) -> bool {
+pub(super) fn is_label(word: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let ends = word.starts_with('-') || word.ends_with('-');
     (1..=LABEL_BYTES_MAX).contains(&word.len()) && word.bytes().all(plain) && !ends

@@ -130,7 +130,11 @@ impl Metrics {
         page.value(gauges.generation);
         page.family("services", "gauge", "Services in the mesh.");
         page.value(gauges.services);
-        page.family("workloads", "gauge", "Workloads in the mesh.");
+        page.family(
+            "workloads",
+            "gauge",
+            "Instances of Workloads that have a sidecar.",
+        );
         page.value(gauges.workloads);
         page.family("pushes_total", "counter", "Changes published.");
         page.value(self.pushes.value());

@@ -160,3 +160,117 @@ fn a_file_that_is_mended_is_taken() {
     fs::write(folder.path().join("a.yaml"), namespace("a")).unwrap();
     assert_eq!(source.read().unwrap().len(), 1);
 }
+
+const KIND: &str = "apiVersion: leno.dev/v1alpha1\nkind:";
+
+fn workload(name: &str, spec: &str) -> String {
+    format!("---\n{KIND} Workload\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n")
+}
+
+/// Where the instances of a Workload live.
+fn status(name: &str, instances: &[&str]) -> String {
+    let one = |name: &&str| format!("{{name: {name}, addresses: [], ready: true}}");
+    let instances: Vec<_> = instances.iter().map(one).collect();
+    let list = instances.join(", ");
+    format!(
+        "---\n{KIND} WorkloadStatus\nmetadata: {{name: {name}}}\nstatus: {{instances: [{list}]}}\n"
+    )
+}
+
+#[test]
+fn an_instance_is_of_one_workload() {
+    let (one, short) = (status("a", &["a-0"]), status("a-0", &["a-0"]));
+    check(
+        &[("1.yaml", &one), ("2.yaml", &short)],
+        &[
+            "2.yaml:2:1: the instance a-0 has two Workloads; the WorkloadStatus default/a lists \
+             it, 1.yaml:2:1; remove one",
+        ],
+    );
+    let other = short.replace("name: a-0}\nstatus", "name: a-0, namespace: b}\nstatus");
+    let names = ["WorkloadStatus default/a", "WorkloadStatus b/a-0"];
+    check(&[("1.yaml", &one), ("2.yaml", &other)], &names);
+}
+
+#[test]
+fn a_strict_mesh_has_nobody_whose_callers_are_not_seen() {
+    let mesh = format!("{KIND} MeshConfig\nmetadata: {{name: mesh}}\nspec: {{mode: strict}}\n");
+    let off = workload("off", "sidecar: {enabled: false}");
+    check(
+        &[("1.yaml", &mesh), ("2.yaml", &off)],
+        &[
+            "2.yaml:2:1: the mesh is strict, but nothing intercepts what is sent to this \
+             Workload; let its sidecar intercept `inbound` or `both`, or write `mode: permissive`",
+        ],
+    );
+    let meant = workload("off", "mode: permissive, sidecar: {enabled: false}");
+    let names = ["MeshConfig mesh", "Workload default/off"];
+    check(&[("1.yaml", &mesh), ("2.yaml", &meant)], &names);
+}
+
+#[test]
+fn workloads_do_not_wait_for_each_other() {
+    let (a, b) = (
+        workload("a", "dependsOn: [b, x]"),
+        workload("b", "dependsOn: [c.default]"),
+    );
+    let (c, d) = (
+        workload("c", "dependsOn: [b]"),
+        workload("d", "dependsOn: [a]"),
+    );
+    check(
+        &[("1.yaml", &format!("{a}{b}{c}{d}"))],
+        &[
+            "1.yaml:7:1: Workloads that wait for each other: default/b → default/c → default/b; \
+             remove one of these from `dependsOn`: none of them would start",
+        ],
+    );
+    let c = workload("c", "");
+    let names = ["a", "b", "c", "d"].map(|name| format!("Workload default/{name}"));
+    check(
+        &[("1.yaml", &format!("{a}{b}{c}{d}"))],
+        &names.each_ref().map(String::as_str),
+    );
+}
+
+/// The names of instances among `resources`, and of what else there is.
+fn shown(resources: &[Arc<Resource>]) -> Vec<String> {
+    let show = |resource: &Arc<Resource>| match &resource.object {
+        crate::kinds::Object::WorkloadStatus(status) => {
+            let names = status.instances.iter().map(|one| one.name.clone());
+            names.collect::<Vec<_>>().join(" ")
+        }
+        _ => resource.key.to_string(),
+    };
+    resources.iter().map(show).collect()
+}
+
+#[test]
+fn what_runs_is_followed_while_what_is_wanted_is_wrong() {
+    let (a, b) = (status("a", &["a-0"]), status("b", &["b-0"]));
+    let files = [
+        ("mesh.yaml", &*namespace("n")),
+        ("a.yaml", &a),
+        ("b.yaml", &b),
+    ];
+    let folder = folder(&files);
+    let mut source = Source::open(vec![folder.path().to_owned()]);
+    let before = source.read().unwrap();
+    let mut check = |file: &str, text: &str, wanted: &[&str]| {
+        fs::write(folder.path().join(file), text).unwrap();
+        source.read().unwrap_err();
+        let all = source.with_statuses(&before);
+        assert_eq!(all.as_deref().map(shown).unwrap_or_default(), wanted);
+    };
+    check("mesh.yaml", "{", &["Namespace n", "a-0", "b-0"]);
+    check(
+        "a.yaml",
+        &status("a", &["a-1"]),
+        &["Namespace n", "a-1", "b-0"],
+    );
+    // Whatever is wrong with one of them leaves that as it was.
+    check("b.yaml", "{", &["b-0", "Namespace n", "a-1"]);
+    // What cannot be true of them is not taken.
+    check("b.yaml", &status("a-1", &["a-1"]), &[]);
+    check("b.yaml", "", &["Namespace n", "a-1"]);
+}

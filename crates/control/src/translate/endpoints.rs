@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use identity::SpiffeId;
-use model::{Endpoint, Protocol, Transport};
+use model::{Endpoint, Host, Protocol, Transport};
 
-use crate::index::Index;
-use crate::kinds::{
-    AccountKey, Service, ServiceKey, ServicePort, TargetPort, Workload, WorkloadKey,
-};
+use crate::index::{Index, Replica};
+use crate::kinds::{AccountKey, Service, ServiceKey, ServicePort, TargetPort, Workload};
 
 /// Somebody who answers on one port of a Service.
 pub(super) struct Target<'a> {
@@ -18,10 +16,11 @@ pub(super) struct Target<'a> {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) port: u16,
     /// `None`: it is not in the mesh.
-    pub(super) workload: Option<(WorkloadKey, &'a Workload)>,
+    pub(super) instance: Option<Replica<'a>>,
 }
 
-/// All who answer on `port`: Workloads by name, then others in the order of their slices.
+/// All who answer on `port`: Workloads by name, each with its instances, then others in the order
+/// of their slices. Instances that are not ready are left out.
 pub(super) fn targets<'a>(
     index: &'a Index,
     key: &ServiceKey,
@@ -31,12 +30,11 @@ pub(super) fn targets<'a>(
     let mut targets = Vec::new();
     let mut seen = BTreeSet::new();
     for workload in index.selected(&key.namespace, service) {
-        let found = index.workload(&workload);
-        let number = found.and_then(|found| number(found, &port.target));
-        if let (Some(found), Some(number)) = (found, number) {
-            let addresses = index.addresses(&workload).to_vec();
-            let workload = Some((workload, found));
-            targets.extend(unseen(&mut seen, addresses, number, workload));
+        for instance in index.instances_of(&workload) {
+            if let Some(number) = number(instance.workload, &port.target) {
+                let addresses = instance.addresses.to_vec();
+                targets.extend(unseen(&mut seen, addresses, number, Some(instance)));
+            }
         }
     }
     for slice in index.slices(key) {
@@ -45,12 +43,12 @@ pub(super) fn targets<'a>(
             continue;
         };
         for address in &slice.addresses {
-            let workload = index.at(*address);
-            let addresses = match &workload {
-                Some((key, _)) => index.addresses(key).to_vec(),
+            let instance = index.at(*address);
+            let addresses = match &instance {
+                Some(instance) => instance.addresses.to_vec(),
                 None => vec![*address],
             };
-            targets.extend(unseen(&mut seen, addresses, number, workload));
+            targets.extend(unseen(&mut seen, addresses, number, instance));
         }
     }
     targets
@@ -61,13 +59,14 @@ fn unseen<'a>(
     seen: &mut BTreeSet<SocketAddr>,
     mut addresses: Vec<IpAddr>,
     port: u16,
-    workload: Option<(WorkloadKey, &'a Workload)>,
+    instance: Option<Replica<'a>>,
 ) -> Option<Target<'a>> {
+    let is_ready = instance.as_ref().is_none_or(|instance| instance.ready);
     addresses.retain(|address| seen.insert(SocketAddr::new(*address, port)));
-    (!addresses.is_empty()).then_some(Target {
+    (is_ready && !addresses.is_empty()).then_some(Target {
         addresses,
         port,
-        workload,
+        instance,
     })
 }
 
@@ -92,10 +91,10 @@ impl Target<'_> {
         } else {
             1
         };
-        let account = self
-            .workload
-            .as_ref()
-            .map(|(_, workload)| &workload.account);
+        // Without a sidecar that sees what arrives there is nobody to speak mesh TLS with.
+        let instance = self.instance.as_ref();
+        let instance = instance.filter(|instance| instance.sidecar.is_inbound());
+        let account = instance.map(|instance| instance.account);
         let endpoint = |address: &IpAddr| Endpoint {
             address: SocketAddr::new(*address, self.port),
             transport: match account {
@@ -111,23 +110,54 @@ impl Target<'_> {
     }
 }
 
-/// What is spoken on a port of a Service: what it says, or else what all of its Workloads say.
-pub(super) fn protocol(port: &ServicePort, targets: &[Target<'_>]) -> Protocol {
+/// The names of those instances among `targets` by themselves, as clients of a headless Service ask
+/// for one of them.
+pub(super) fn hosts(key: &ServiceKey, targets: &[Target<'_>]) -> Vec<Host> {
+    let host = |target: &Target<'_>| {
+        let instance = target.instance.as_ref()?;
+        Some(Host {
+            name: format!("{}.{}", instance.key.name, key.host()),
+            addresses: target.addresses.clone(),
+        })
+    };
+    targets.iter().filter_map(host).collect()
+}
+
+/// What is spoken on a port of a Service: what it says, or else what all of its Workloads say,
+/// whether they live now or not: a restart must not make it another listener.
+pub(super) fn protocol(
+    index: &Index,
+    key: &ServiceKey,
+    service: &Service,
+    port: &ServicePort,
+) -> Protocol {
     if let Some(protocol) = port.protocol {
         return protocol;
     }
-    let of = |target: &Target<'_>| {
-        let (_, workload) = target.workload.as_ref()?;
-        let mut ports = workload.ports.iter();
-        let port = ports.find(|port| port.port == target.port);
-        port.map(|port| port.protocol)
-    };
-    let mut protocols = targets.iter().map(of);
+    let selected = index.selected(&key.namespace, service).into_iter();
+    let selected = selected.filter_map(|workload| {
+        let workload = index.workload(&workload)?;
+        Some(declared(workload, number(workload, &port.target)?))
+    });
+    let sliced = index.slices(key).flat_map(|slice| {
+        let number = slice.ports.iter().find(|known| known.name == port.name);
+        let addresses = number.map(|known| (known.port, &slice.addresses));
+        let addresses = addresses.into_iter();
+        addresses.flat_map(|(number, all)| all.iter().map(move |one| (*one, number)))
+    });
+    let sliced = sliced.map(|(address, number)| declared(index.at(address)?.workload, number));
+    let mut protocols = selected.chain(sliced);
     let first = protocols.next().flatten();
     match first {
         Some(protocol) if protocols.all(|other| other == first) => protocol,
         _ => Protocol::Auto,
     }
+}
+
+fn declared(workload: &Workload, number: u16) -> Option<Protocol> {
+    let mut ports = workload.ports.iter();
+    let port = ports.find(|port| port.port == number);
+    port.map(|port| port.protocol)
 }
 
 /// The id that the certificates of an account's workloads hold.

@@ -5,21 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Access, Mesh, Reach, ServiceKey, WorkloadKey};
-use crate::index::Index;
-use crate::kinds::{AccountKey, Mode, Service, Workload};
+use crate::index::{Index, Replica};
+use crate::kinds::{AccountKey, Mode, Service};
 
 /// A Service may be called by everybody who one of its Workloads would let in, whether that lives
 /// now or not: a restart should not make it known to all for a moment.
-pub(super) fn access(index: &Index, key: &ServiceKey, service: &Service) -> Access {
-    let selected = index.selected(&key.namespace, service);
-    let selected = selected.iter().map(|workload| index.workload(workload));
+pub(crate) fn access(index: &Index, key: &ServiceKey, service: &Service) -> Access {
+    let selected = index.selected(&key.namespace, service).into_iter();
     let addresses = index.slices(key).flat_map(|slice| &slice.addresses);
-    let others = addresses.map(|address| index.at(*address).map(|(_, workload)| workload));
+    let others = addresses.map(|address| index.at(*address).map(|found| found.of));
     let mut accounts = BTreeSet::new();
-    for workload in selected.chain(others) {
-        match workload {
-            Some(workload) if index.mode(workload) == Mode::Strict => {
+    for workload in selected.map(Some).chain(others) {
+        let found = workload.and_then(|key| Some((index.workload(&key)?, key)));
+        match found {
+            Some((workload, key)) if index.mode(workload) == Mode::Strict => {
                 accounts.insert(&workload.account);
+                // One that was started under another account lets in its callers as yet.
+                accounts.extend(index.instances_of(&key).iter().map(|one| one.account));
             }
             _ => return Access::Open,
         }
@@ -33,7 +35,7 @@ pub(super) fn access(index: &Index, key: &ServiceKey, service: &Service) -> Acce
     Access::Closed(callers.collect())
 }
 
-/// The Workloads that are to be looked at again when the access to some Service changed: all, as
+/// The instances that are to be looked at again when the access to some Service changed: all, as
 /// long as some know only a part.
 pub(super) fn concerned(mesh: &Mesh) -> BTreeSet<WorkloadKey> {
     let is_partial = mesh.access.values().any(|access| *access != Access::Open);
@@ -80,13 +82,14 @@ impl<'a> Reaches<'a> {
         reaches
     }
 
-    /// What a Workload may call: itself, too, by the name of its own Service.
-    pub(super) fn of(&self, index: &Index, key: &WorkloadKey, workload: &Workload) -> Reach {
+    /// What an instance may call: itself, too, by the name of its own Service.
+    pub(super) fn of(&self, index: &Index, instance: &Replica<'_>) -> Reach {
         if self.is_all_open {
             return Reach::All;
         }
-        let own = index.selecting(&key.namespace, workload);
-        let closed = self.closed.get(&workload.account).into_iter().flatten();
+        let workload = instance.workload;
+        let own = index.selecting(&instance.of.namespace, workload);
+        let closed = self.closed.get(instance.account).into_iter().flatten();
         let closed = closed
             .copied()
             .chain(own.iter().filter(|key| self.is_closed(key)));

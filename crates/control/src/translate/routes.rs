@@ -47,14 +47,8 @@ pub(super) fn backends(
 /// A route that takes everything to `cluster`.
 pub(super) fn to(cluster: &str, allow: Option<Vec<String>>) -> Route {
     Route {
-        hosts: vec![HostMatch::Any],
-        prefix: "/".to_owned(),
-        backends: vec![Backend {
-            cluster: cluster.to_owned(),
-            weight: 1,
-        }],
         allow,
-        filters: Vec::new(),
+        ..Route::to(cluster)
     }
 }
 
@@ -85,8 +79,8 @@ fn one(
         hosts,
         prefix: prefix.to_owned(),
         backends: backends.collect(),
-        allow: None,
         filters: rule.filters.clone(),
+        ..Route::to("")
     })
 }
 

@@ -26,13 +26,13 @@ pub(super) fn parts(
         parts
             .clusters
             .push(cluster(index, key, service, port, &targets));
-        let addresses = match service.cluster_ip {
-            ClusterIp::Headless => of_endpoints(&targets),
-            _ => at_port(book.of(key), port.port),
+        let (addresses, hosts) = match service.cluster_ip {
+            ClusterIp::Headless => (of_endpoints(&targets), endpoints::hosts(key, &targets)),
+            _ => (at_port(book.of(key), port.port), Vec::new()),
         };
-        parts
-            .listeners
-            .extend(listener(index, key, port, &targets, addresses));
+        let listener = listener(index, key, service, port, addresses);
+        let listener = listener.map(|listener| Listener { hosts, ..listener });
+        parts.listeners.extend(listener);
     }
     let led_to = routes::backends(index, key, service);
     let others: Vec<_> = led_to
@@ -90,7 +90,7 @@ fn cluster(
             true => Balance::OriginalDestination,
             false => Balance::default(),
         },
-        protocol: endpoints::protocol(port, targets),
+        protocol: endpoints::protocol(index, key, service, port),
         proxy_protocol: None,
         discovery: Discovery::OnDemand,
         passthrough: false,
@@ -102,8 +102,8 @@ fn cluster(
 fn listener(
     index: &Index,
     key: &ServiceKey,
+    service: &Service,
     port: &ServicePort,
-    targets: &[Target<'_>],
     addresses: Vec<SocketAddr>,
 ) -> Option<Listener> {
     let mut addresses = addresses.into_iter();
@@ -112,11 +112,12 @@ fn listener(
     let protocol = match routes {
         // Whoever writes an HTTPRoute says that it is HTTP.
         Some(_) => ListenerProtocol::Http,
-        None => listener_protocol(endpoints::protocol(port, targets)),
+        None => listener_protocol(endpoints::protocol(index, key, service, port)),
     };
     Some(Listener {
         name: name(key, port.port),
         names: vec![key.host()],
+        port_name: port.name.clone(),
         additional_addresses: addresses.collect(),
         protocol,
         routes: routes.unwrap_or_else(|| vec![routes::to(&name(key, port.port), None)]),
@@ -143,7 +144,10 @@ pub(super) fn plain(address: SocketAddr, direction: Direction) -> Listener {
         bind: false,
         original_destination: false,
         names: Vec::new(),
+        hosts: Vec::new(),
+        port_name: None,
         tls: TlsMode::Disabled,
+        edge: None,
         protocol: ListenerProtocol::Auto,
         detect_timeout: Listener::DETECT_TIMEOUT,
         upgrades: vec!["websocket".to_owned()],

@@ -2,14 +2,15 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use control::authority::Settings;
-use control::operator::{self, Socket};
+use control::operator::{self, Desk, Socket};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::world::{World, csr, id};
 
@@ -47,7 +48,15 @@ async fn served<F: Future<Output = ()>>(world: &World, test: impl FnOnce(std::pa
     let socket = Socket::bind(&path).unwrap();
     let (end, ended) = oneshot::channel::<()>();
     let shutdown = async { drop(ended.await) };
-    let run = socket.run(world.authority().clone(), world.directory(), shutdown);
+    // Nobody is there who does what only the control plane's loop can do.
+    let (orders, _) = mpsc::channel(1);
+    let desk = Desk {
+        authority: world.authority().clone(),
+        directory: world.directory(),
+        proxies: Arc::default(),
+        orders,
+    };
+    let run = socket.run(desk, shutdown);
     let test = async {
         test(path).await;
         drop(end);
@@ -104,6 +113,11 @@ async fn socket_says_what_is_wrong() {
         assert!(answer["error"].as_str().unwrap().contains("being rotated"));
         let answer = check("/v1/rotate-leaves", Value::Null, 200).await;
         assert_eq!(answer["issuers"].as_array().unwrap().len(), 2);
+        // Its loop has ended.
+        let answer = check("/v1/settle", json!({}), 503).await;
+        assert!(answer["error"].as_str().unwrap().contains("is ending"));
+        check("/v1/settle", json!({"timeout": 1}), 422).await;
+        check("/v1/settle", json!({"timeoutMs": -1}), 422).await;
     })
     .await;
 }

@@ -1,6 +1,7 @@
 //! What a workload was given is taken back when it leaves the mesh.
 
 use control::authority::Refused;
+use control::kinds::WorkloadKey;
 
 use crate::world::{DAY, HOUR, MINUTE, World, csr, id, workload};
 
@@ -116,7 +117,10 @@ fn what_does_not_fit_the_mesh_any_more_is_taken_back() {
     let (a, b) = (world.enrol("a"), world.enrol("b"));
     let [gone, changed] = [world.token("a"), world.token("b")];
     let (directory, mut watch) = (world.directory(), world.authority().watch());
-    let reconcile = || world.authority().reconcile(&*directory, world.now).unwrap();
+    let keeps = |workload: &WorkloadKey, id: &str| {
+        directory(workload).is_some_and(|found| found.as_str() == id)
+    };
+    let reconcile = || world.authority().reconcile(&keeps, world.now).unwrap();
     watch.mark_unchanged();
     assert_eq!(reconcile(), []);
     assert!(!watch.has_changed().unwrap());

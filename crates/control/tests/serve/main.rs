@@ -7,9 +7,11 @@
 )]
 
 mod hostile;
+mod instances;
 mod lifecycle;
 mod pages;
 mod refusals;
+mod settle;
 mod sidecar;
 mod streams;
 mod world;

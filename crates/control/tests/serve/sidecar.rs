@@ -85,11 +85,16 @@ pub(crate) async fn sign(
     Ok(Credentials::from_parts(&parts, DOMAIN, SystemTime::now()).unwrap())
 }
 
-/// A first certificate, with a token.
+/// A first certificate, with a token, under an account of the same name.
 pub(crate) async fn enrol(world: &World, name: &str) -> Credentials {
+    Box::pin(enrol_as(world, name, name)).await
+}
+
+/// A first certificate, with a token.
+pub(crate) async fn enrol_as(world: &World, name: &str, account: &str) -> Credentials {
     let token = world.token(name).await;
     let channel = connect(world, stranger(world)).await;
-    sign(&channel, bearer(&token), name).await.unwrap()
+    sign(&channel, bearer(&token), account).await.unwrap()
 }
 
 /// A sidecar's stream, and all that it has.
@@ -142,6 +147,11 @@ impl Sidecar {
         let update = self.hear().await?;
         self.client.refuse(&update, why);
         self.speak().await
+    }
+
+    /// Ends the stream from this side.
+    pub(crate) fn hang_up(&mut self) {
+        self.wire = None;
     }
 
     /// How the stream ends.

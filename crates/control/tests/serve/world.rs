@@ -169,15 +169,27 @@ impl World {
 
     /// A one-time token of the operator's socket.
     pub(crate) async fn token(&self, workload: &str) -> String {
-        let stream = UnixStream::connect(self.state().join("operator.sock"))
-            .await
-            .unwrap();
-        let body = serde_json::json!({ "namespace": "default", "workload": workload }).to_string();
-        let head = "POST /v1/tokens HTTP/1.1\r\ncontent-type: application/json\r\n";
-        let (status, body) = http(stream, head, &body).await;
-        assert_eq!(status, 200, "{body}");
-        let answer: Value = serde_json::from_str(&body).unwrap();
+        let body = serde_json::json!({ "namespace": "default", "workload": workload });
+        let (status, answer) = Box::pin(self.operate("POST /v1/tokens", &body)).await;
+        assert_eq!(status, 200, "{answer}");
         answer["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Something that the operator's socket is asked for: status and answer.
+    pub(crate) async fn operate(&self, request: &str, body: &Value) -> (u16, Value) {
+        let path = self.state().join("operator.sock");
+        let stream = UnixStream::connect(path).await.unwrap();
+        let head = format!("{request} HTTP/1.1\r\ncontent-type: application/json\r\n");
+        let (status, body) = http(stream, &head, &body.to_string()).await;
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+    }
+
+    /// Has the sources read, and waits for the sidecars for so long.
+    pub(crate) async fn settle(&self, timeout_ms: u64) -> Value {
+        let body = serde_json::json!({ "timeoutMs": timeout_ms });
+        let (status, answer) = self.operate("POST /v1/settle", &body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
     }
 }
 

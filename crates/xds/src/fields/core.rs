@@ -178,6 +178,21 @@ pub(super) static HTTP2_PROTOCOL_OPTIONS: Message = Message {
     oneofs: &[],
 };
 
+pub(super) static REGEX_MATCHER: Message = Message {
+    name: "envoy.type.matcher.v3.RegexMatcher",
+    fields: &[one(1, "google_re2", Ignored), one(2, "regex", Read)],
+    oneofs: &[],
+};
+
+pub(super) static REGEX_MATCH_AND_SUBSTITUTE: Message = Message {
+    name: "envoy.type.matcher.v3.RegexMatchAndSubstitute",
+    fields: &[
+        one(1, "pattern", Of(&REGEX_MATCHER)),
+        one(2, "substitution", Read),
+    ],
+    oneofs: &[],
+};
+
 pub(super) static STRING_MATCHER: Message = Message {
     name: "envoy.type.matcher.v3.StringMatcher",
     fields: &[

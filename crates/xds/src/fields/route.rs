@@ -3,7 +3,7 @@
 
 use super::Message;
 use super::Rule::{Any, Ignored, Map, Message as Of, Read, Refused};
-use super::core::HEADER_VALUE_OPTION;
+use super::core::{HEADER_VALUE_OPTION, REGEX_MATCH_AND_SUBSTITUTE};
 use super::google::{BOOL_VALUE, DURATION, UINT32_VALUE};
 use super::rbac::HTTP_RBAC_PER_ROUTE;
 use super::{many, one};
@@ -70,7 +70,7 @@ pub(super) static ROUTE: Message = Message {
     fields: &[
         one(1, "match", Of(&ROUTE_MATCH)),
         one(2, "route", Of(&ROUTE_ACTION)),
-        one(3, "redirect", Refused),
+        one(3, "redirect", Of(&REDIRECT_ACTION)),
         one(4, "metadata", Ignored),
         one(5, "decorator", Ignored),
         one(7, "direct_response", Refused),
@@ -92,14 +92,14 @@ pub(super) static ROUTE: Message = Message {
         one(20, "request_body_buffer_limit", Refused),
         many(21, "route_specifiers", Refused),
     ],
-    oneofs: &[],
+    oneofs: &[&[2, 3]],
 };
 
 pub(super) static ROUTE_MATCH: Message = Message {
     name: "envoy.config.route.v3.RouteMatch",
     fields: &[
         one(1, "prefix", Read),
-        one(2, "path", Refused),
+        one(2, "path", Read),
         one(4, "case_sensitive", Of(&BOOL_VALUE)),
         many(6, "headers", Refused),
         many(7, "query_parameters", Refused),
@@ -114,7 +114,7 @@ pub(super) static ROUTE_MATCH: Message = Message {
         many(16, "filter_state", Refused),
         many(17, "cookies", Refused),
     ],
-    oneofs: &[&[1, 14]],
+    oneofs: &[&[1, 2, 14]],
 };
 
 pub(super) static ROUTE_ACTION: Message = Message {
@@ -124,8 +124,8 @@ pub(super) static ROUTE_ACTION: Message = Message {
         one(2, "cluster_header", Refused),
         one(3, "weighted_clusters", Of(&WEIGHTED_CLUSTER)),
         one(4, "metadata_match", Refused),
-        one(5, "prefix_rewrite", Refused),
-        one(6, "host_rewrite_literal", Refused),
+        one(5, "prefix_rewrite", Read),
+        one(6, "host_rewrite_literal", Read),
         one(7, "auto_host_rewrite", Refused),
         one(8, "timeout", Of(&DURATION)),
         one(9, "retry_policy", Refused),
@@ -144,7 +144,7 @@ pub(super) static ROUTE_ACTION: Message = Message {
         one(29, "host_rewrite_header", Refused),
         many(30, "request_mirror_policies", Refused),
         one(31, "max_internal_redirects", Refused),
-        one(32, "regex_rewrite", Refused),
+        one(32, "regex_rewrite", Of(&REGEX_MATCH_AND_SUBSTITUTE)),
         one(33, "retry_policy_typed_config", Refused),
         one(34, "internal_redirect_policy", Refused),
         one(35, "host_rewrite_path_regex", Refused),
@@ -159,6 +159,23 @@ pub(super) static ROUTE_ACTION: Message = Message {
         one(45, "path_rewrite", Refused),
     ],
     oneofs: &[&[1, 3]],
+};
+
+pub(super) static REDIRECT_ACTION: Message = Message {
+    name: "envoy.config.route.v3.RedirectAction",
+    fields: &[
+        one(1, "host_redirect", Read),
+        one(2, "path_redirect", Read),
+        one(3, "response_code", Read),
+        one(4, "https_redirect", Refused),
+        one(5, "prefix_rewrite", Read),
+        one(6, "strip_query", Refused),
+        one(7, "scheme_redirect", Read),
+        one(8, "port_redirect", Read),
+        one(9, "regex_rewrite", Of(&REGEX_MATCH_AND_SUBSTITUTE)),
+        one(10, "path_rewrite", Refused),
+    ],
+    oneofs: &[&[2, 5, 9]],
 };
 
 pub(super) static WEIGHTED_CLUSTER: Message = Message {

@@ -167,12 +167,27 @@ pub(super) static SECRET: Message = Message {
     name: "envoy.extensions.transport_sockets.tls.v3.Secret",
     fields: &[
         one(1, "name", Read),
-        one(2, "tls_certificate", Read),
+        one(2, "tls_certificate", Of(&TLS_CERTIFICATE)),
         one(3, "session_ticket_keys", Refused),
         one(4, "validation_context", Of(&CERTIFICATE_VALIDATION_CONTEXT)),
         one(5, "generic_secret", Refused),
     ],
     oneofs: &[&[2, 4]],
+};
+
+pub(super) static TLS_CERTIFICATE: Message = Message {
+    name: "envoy.extensions.transport_sockets.tls.v3.TlsCertificate",
+    fields: &[
+        one(1, "certificate_chain", Of(&DATA_SOURCE)),
+        one(2, "private_key", Of(&DATA_SOURCE)),
+        one(3, "password", Refused),
+        one(4, "ocsp_staple", Refused),
+        many(5, "signed_certificate_timestamp", Refused),
+        one(6, "private_key_provider", Refused),
+        one(7, "watched_directory", Refused),
+        one(8, "pkcs12", Refused),
+    ],
+    oneofs: &[],
 };
 
 pub(super) static RAW_BUFFER: Message = Message {

@@ -2,17 +2,17 @@
 //! which chains a listener has; whatever else comes is refused, since chains that choose in another
 //! way than ours would leave some connections out, or let some in.
 
-use model::{Listener, ListenerProtocol, Route, TlsMode};
+use model::{Listener, ListenerProtocol, Route, Shown, TlsMode};
 
 use super::http::{self, Http};
-use super::opaque;
+use super::{edge, opaque};
 use crate::any;
 use crate::error::Error;
 use crate::fields::Notes;
 use crate::place::Place;
 use crate::proto::listener::{Filter, FilterChain, FilterChainMatch};
 use crate::proto::network::HttpConnections;
-use crate::tls;
+use crate::tls::{self, Downstream};
 
 const TLS: &str = "tls";
 const RAW: &str = "raw_buffer";
@@ -28,6 +28,9 @@ pub(super) struct Chain {
     protocols: Vec<String>,
     /// The protocols offered under mesh TLS, if there is any.
     mesh: Option<Vec<String>>,
+    /// The certificate that clients outside of the mesh are shown, and the server names that they
+    /// ask for.
+    shown: Option<Shown>,
     does: Does,
     /// For people.
     label: Label,
@@ -59,6 +62,7 @@ pub(super) struct Parts {
     pub(super) protocol: ListenerProtocol,
     pub(super) http: Http,
     pub(super) opaque: Vec<Route>,
+    pub(super) shown: Vec<Shown>,
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -71,8 +75,10 @@ pub(super) fn plan(listener: &Listener, opaque: &[Route]) -> Vec<Chain> {
     if listener.tls != TlsMode::Disabled {
         plan_mesh(listener, opaque, &mut chains);
     }
-    if listener.tls != TlsMode::Strict {
-        plan_plaintext(listener, opaque, &mut chains);
+    match edge::shown(listener) {
+        Some(shown) => plan_public(listener, shown, &mut chains),
+        None if listener.tls == TlsMode::Strict => {}
+        None => plan_plaintext(listener, opaque, &mut chains),
     }
     for chain in &mut chains {
         chain.label.stats.clone_from(&listener.name);
@@ -93,6 +99,7 @@ fn plan_mesh(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>) {
         transport: TLS.to_owned(),
         protocols: owned(protocols),
         mesh: Some(owned(protocols)),
+        shown: None,
         does,
         label,
     };
@@ -106,11 +113,24 @@ fn plan_mesh(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>) {
     }
 }
 
+fn plan_public(listener: &Listener, shown: &[Shown], chains: &mut Vec<Chain>) {
+    let chain = |(index, shown): (usize, &Shown)| Chain {
+        transport: TLS.to_owned(),
+        protocols: Vec::new(),
+        mesh: None,
+        shown: Some(shown.clone()),
+        does: Does::Http(Http::of(listener)),
+        label: label("public", index),
+    };
+    chains.extend(shown.iter().enumerate().map(chain));
+}
+
 fn plan_plaintext(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>) {
     let chain = |transport: &str, protocols: &[&str], does, label| Chain {
         transport: transport.to_owned(),
         protocols: owned(protocols),
         mesh: None,
+        shown: None,
         does,
         label,
     };
@@ -173,6 +193,10 @@ pub(super) fn gather(chains: &[Chain], by_routes: bool, at: &Place<'_>) -> Resul
         protocol,
         http: http.cloned().unwrap_or_default(),
         opaque,
+        shown: chains
+            .iter()
+            .filter_map(|chain| chain.shown.clone())
+            .collect(),
     })
 }
 
@@ -197,8 +221,12 @@ fn differs(at: &Place<'_>) -> Error {
 }
 
 pub(super) fn encode(chain: &Chain) -> FilterChain {
+    let hosts = chain.shown.as_ref().map(|shown| shown.hosts.as_slice());
     let (filters, server_names) = match &chain.does {
-        Does::Http(http) => (vec![http::encode(http, &chain.label.stats)], Vec::new()),
+        Does::Http(http) => (
+            vec![http::encode(http, &chain.label.stats)],
+            hosts.map(edge::server_names).unwrap_or_default(),
+        ),
         Does::Opaque(route) => (
             opaque::encode(route, &chain.label.stats),
             opaque::server_names(route),
@@ -212,7 +240,11 @@ pub(super) fn encode(chain: &Chain) -> FilterChain {
         }),
         filters,
         name: chain.label.chain.clone(),
-        transport_socket: chain.mesh.as_deref().map(tls::encode_downstream),
+        transport_socket: match (&chain.mesh, &chain.shown) {
+            (Some(protocols), _) => Some(tls::encode_downstream(protocols)),
+            (None, Some(shown)) => Some(tls::encode_public(&shown.certificate)),
+            (None, None) => None,
+        },
     }
 }
 
@@ -230,9 +262,18 @@ pub(super) fn decode(
         let config = filter.typed_config.as_ref();
         config.is_some_and(any::is::<HttpConnections>)
     };
+    let socket = socket.map(|socket| tls::decode_downstream(socket, &socket_at));
+    let (mesh, shown) = match socket.transpose()? {
+        None => (None, None),
+        Some(Downstream::Mesh(protocols)) => (Some(protocols), None),
+        Some(Downstream::Public(certificate)) => {
+            let hosts = edge::hosts(&matcher.server_names);
+            (None, Some(Shown { hosts, certificate }))
+        }
+    };
     let does = match chain.filters.as_slice() {
         [only] if is_http(only) => {
-            if !matcher.server_names.is_empty() {
+            if !matcher.server_names.is_empty() && shown.is_none() {
                 return Err(differs(&at.field("filter_chain_match")));
             }
             Does::Http(http::decode(only, name, &at.item("filters", 0), notes)?)
@@ -242,9 +283,8 @@ pub(super) fn decode(
     Ok(Chain {
         transport: matcher.transport_protocol,
         protocols: matcher.application_protocols,
-        mesh: socket
-            .map(|socket| tls::decode_downstream(socket, &socket_at))
-            .transpose()?,
+        mesh,
+        shown,
         does,
         label: Label::default(),
     })

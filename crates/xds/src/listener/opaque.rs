@@ -31,7 +31,7 @@ pub(super) fn select(
         ListenerProtocol::Tcp if routes.is_empty() => Ok(vec![nowhere()]),
         ListenerProtocol::Tcp => {
             for (index, route) in routes.iter().enumerate() {
-                if route.prefix != "/" || !route.filters.is_empty() {
+                if !route.is_plain() {
                     let reason = "a tcp listener sees neither paths nor headers; remove them";
                     return Err(Error::invalid(&at.item("routes", index), reason));
                 }
@@ -43,14 +43,17 @@ pub(super) fn select(
 
 /// What is not read could be any request: who is let in without a name must be let in everywhere.
 fn select_beside_http(routes: &[Route]) -> Vec<Route> {
-    let opaque = routes.iter().filter(|route| route.prefix == "/");
+    let takes_all = |route: &&Route| route.prefix == "/" && !route.exact;
+    let carries = |route: &&Route| route.redirect.is_none();
+    let opaque = routes.iter().filter(takes_all).filter(carries);
     let opaque = opaque.map(|route| Route {
-        filters: Vec::new(),
+        hosts: route.hosts.clone(),
+        backends: route.backends.clone(),
         allow: match is_named(route) {
             true => route.allow.clone(),
             false => allowed_everywhere(routes),
         },
-        ..route.clone()
+        ..Route::to(NOWHERE)
     });
     opaque.collect()
 }
@@ -66,14 +69,8 @@ fn allowed_everywhere(routes: &[Route]) -> Option<Vec<String>> {
 
 fn nowhere() -> Route {
     Route {
-        hosts: vec![HostMatch::Any],
-        prefix: "/".to_owned(),
-        backends: vec![Backend {
-            cluster: NOWHERE.to_owned(),
-            weight: 1,
-        }],
         allow: Some(Vec::new()),
-        filters: Vec::new(),
+        ..Route::to(NOWHERE)
     }
 }
 
@@ -155,10 +152,9 @@ pub(super) fn decode(
     }
     Ok(Route {
         hosts,
-        prefix: "/".to_owned(),
         backends: decode_proxy(proxy, &proxy_at)?,
         allow: rbac.map(|rbac| decode_rbac(rbac, &rbac_at)).transpose()?,
-        filters: Vec::new(),
+        ..Route::to(NOWHERE)
     })
 }
 

@@ -96,6 +96,22 @@ pub struct Http1ProtocolOptions {}
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Http2ProtocolOptions {}
 
+/// `envoy.type.matcher.v3.RegexMatcher`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RegexMatcher {
+    #[prost(string, tag = "2")]
+    pub regex: String,
+}
+
+/// `envoy.type.matcher.v3.RegexMatchAndSubstitute`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RegexMatchAndSubstitute {
+    #[prost(message, optional, tag = "1")]
+    pub pattern: Option<RegexMatcher>,
+    #[prost(string, tag = "2")]
+    pub substitution: String,
+}
+
 /// `envoy.type.matcher.v3.StringMatcher`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StringMatcher {

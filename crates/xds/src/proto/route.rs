@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::core::HeaderValueOption;
+use super::core::{HeaderValueOption, RegexMatchAndSubstitute};
 use super::google::{Any, BoolValue, Duration, UInt32Value};
 
 /// `envoy.config.route.v3.RouteConfiguration`.
@@ -34,6 +34,8 @@ pub struct Route {
     pub r#match: Option<RouteMatch>,
     #[prost(message, optional, tag = "2")]
     pub route: Option<RouteAction>,
+    #[prost(message, optional, tag = "3")]
+    pub redirect: Option<RedirectAction>,
     #[prost(message, repeated, tag = "9")]
     pub request_headers_to_add: Vec<HeaderValueOption>,
     #[prost(message, repeated, tag = "10")]
@@ -51,6 +53,8 @@ pub struct Route {
 pub struct RouteMatch {
     #[prost(string, optional, tag = "1")]
     pub prefix: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub path: Option<String>,
     #[prost(message, optional, tag = "4")]
     pub case_sensitive: Option<BoolValue>,
     #[prost(string, optional, tag = "14")]
@@ -64,8 +68,33 @@ pub struct RouteAction {
     pub cluster: Option<String>,
     #[prost(message, optional, tag = "3")]
     pub weighted_clusters: Option<WeightedCluster>,
+    #[prost(string, tag = "5")]
+    pub prefix_rewrite: String,
+    #[prost(string, optional, tag = "6")]
+    pub host_rewrite_literal: Option<String>,
     #[prost(message, optional, tag = "8")]
     pub timeout: Option<Duration>,
+    #[prost(message, optional, tag = "32")]
+    pub regex_rewrite: Option<RegexMatchAndSubstitute>,
+}
+
+/// `envoy.config.route.v3.RedirectAction`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RedirectAction {
+    #[prost(string, tag = "1")]
+    pub host_redirect: String,
+    #[prost(string, optional, tag = "2")]
+    pub path_redirect: Option<String>,
+    #[prost(int32, tag = "3")]
+    pub response_code: i32,
+    #[prost(string, optional, tag = "5")]
+    pub prefix_rewrite: Option<String>,
+    #[prost(string, optional, tag = "7")]
+    pub scheme_redirect: Option<String>,
+    #[prost(uint32, tag = "8")]
+    pub port_redirect: u32,
+    #[prost(message, optional, tag = "9")]
+    pub regex_rewrite: Option<RegexMatchAndSubstitute>,
 }
 
 /// `envoy.config.route.v3.WeightedCluster`.

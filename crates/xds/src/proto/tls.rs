@@ -1,5 +1,7 @@
 //! `envoy.extensions.transport_sockets`: TLS, secrets, the PROXY header, plaintext.
 
+use std::fmt;
+
 use super::core::{ConfigSource, DataSource, ProxyProtocolConfig, StringMatcher, TransportSocket};
 use super::google::BoolValue;
 
@@ -84,14 +86,30 @@ pub struct SdsSecretConfig {
     pub sds_config: Option<ConfigSource>,
 }
 
+/// `envoy.extensions.transport_sockets.tls.v3.TlsCertificate`.
+#[derive(Clone, PartialEq, prost::Message)]
+#[prost(skip_debug)]
+pub struct TlsCertificate {
+    #[prost(message, optional, tag = "1")]
+    pub certificate_chain: Option<DataSource>,
+    #[prost(message, optional, tag = "2")]
+    pub private_key: Option<DataSource>,
+}
+
+/// Without the key.
+impl fmt::Debug for TlsCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsCertificate(..)")
+    }
+}
+
 /// `envoy.extensions.transport_sockets.tls.v3.Secret`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Secret {
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Never read: seen only to be refused.
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    pub tls_certificate: Option<bytes::Bytes>,
+    #[prost(message, optional, tag = "2")]
+    pub tls_certificate: Option<TlsCertificate>,
     #[prost(message, optional, tag = "4")]
     pub validation_context: Option<CertificateValidationContext>,
 }

@@ -5,8 +5,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use model::{Backend, Filter, HostMatch, Route};
+use model::{Backend, Filter, HostMatch, Redirect, Rewrite, Route};
 
 use super::{headers, shares, write_host};
 use crate::error::Error;
@@ -16,9 +17,39 @@ use crate::place::Place;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) prefix: String,
+    pub(super) exact: bool,
     pub(super) backends: Vec<Backend>,
+    pub(super) redirect: Option<Redirect>,
     pub(super) allow: Option<Vec<String>>,
+    pub(super) rewrite: Rewrite,
     pub(super) filters: Vec<Filter>,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Entry {
+    /// Whether all paths that `inner` takes, this one takes: of two of them, either one does, or
+    /// they have no path in common.
+    pub(super) fn covers(&self, inner: &Self) -> bool {
+        match (self.exact, inner.exact) {
+            (true, exact) => exact && self.prefix == inner.prefix,
+            (false, _) => begins(&self.prefix, &inner.prefix),
+        }
+    }
+
+    /// The same for one host.
+    pub(super) fn into_route(self, host: HostMatch) -> Route {
+        Route {
+            hosts: vec![host],
+            prefix: self.prefix,
+            exact: self.exact,
+            backends: self.backends,
+            redirect: self.redirect,
+            allow: self.allow,
+            rewrite: self.rewrite,
+            filters: self.filters,
+            timeout: self.timeout,
+        }
+    }
 }
 
 /// From specific to general.
@@ -52,7 +83,7 @@ pub fn canonical(routes: &[Route]) -> Vec<Route> {
 }
 
 /// Whether all paths that begin with `inner` begin with `outer`, in whole segments.
-pub(super) fn covers(outer: &str, inner: &str) -> bool {
+fn begins(outer: &str, inner: &str) -> bool {
     let rest = inner.strip_prefix(outer);
     let whole = |rest: &str| rest.is_empty() || rest.starts_with('/') || outer.ends_with('/');
     outer == "/" || rest.is_some_and(whole)
@@ -72,17 +103,24 @@ fn contains(outer: &HostMatch, inner: &HostMatch) -> bool {
 fn entry(route: &Route) -> Entry {
     Entry {
         prefix: route.prefix.clone(),
+        exact: route.exact,
         backends: shares::canonical(&route.backends),
+        redirect: route.redirect.clone(),
         allow: route.allow.clone(),
+        rewrite: route.rewrite.clone(),
         filters: headers::canonical(&route.filters),
+        timeout: route.timeout,
     }
 }
 
-/// Longer prefixes first, so that none covers a later one.
+/// Longer prefixes first, and of those as long the exact ones, so that none covers a later one.
 fn sort(entries: &mut [Entry]) {
     entries.sort_by(|a, b| {
         let lengths = b.prefix.len().cmp(&a.prefix.len());
-        lengths.then_with(|| a.prefix.cmp(&b.prefix))
+        let exact = || b.exact.cmp(&a.exact);
+        lengths
+            .then_with(exact)
+            .then_with(|| a.prefix.cmp(&b.prefix))
     });
 }
 
@@ -115,7 +153,7 @@ impl Table {
     fn fall_back(&self, host: &HostMatch, entries: &mut Vec<Entry>) {
         let general = self.0.values().filter(|(outer, _)| contains(outer, host));
         for entry in general.flat_map(|(_, entries)| entries) {
-            if !entries.iter().any(|own| covers(&own.prefix, &entry.prefix)) {
+            if !entries.iter().any(|own| own.covers(entry)) {
                 entries.push(entry.clone());
             }
         }
@@ -184,13 +222,7 @@ impl Table {
             };
             match routes.iter_mut().find(same) {
                 Some(route) => route.hosts.push(host),
-                None => routes.push(Route {
-                    hosts: vec![host],
-                    prefix: entry.prefix,
-                    backends: entry.backends,
-                    allow: entry.allow,
-                    filters: entry.filters,
-                }),
+                None => routes.push(entry.into_route(host)),
             }
         }
         routes
@@ -198,8 +230,11 @@ impl Table {
 }
 
 fn is_same(route: &Route, entry: &Entry) -> bool {
-    route.prefix == entry.prefix
+    (&route.prefix, route.exact) == (&entry.prefix, entry.exact)
         && route.backends == entry.backends
+        && route.redirect == entry.redirect
         && route.allow == entry.allow
+        && route.rewrite == entry.rewrite
         && route.filters == entry.filters
+        && route.timeout == entry.timeout
 }

@@ -3,23 +3,14 @@
 use std::time::Duration;
 
 use model::{
-    Backend, Balance, Cluster, Direction, Discovery, Endpoint, HostMatch, Listener,
-    ListenerProtocol, Protocol, Route, TlsMode, Transport,
+    Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route,
+    TlsMode, Transport,
 };
 
 pub(crate) const HELLO: &str = "spiffe://cluster.local/ns/default/sa/hello";
 
 pub(crate) fn route(cluster: &str) -> Route {
-    Route {
-        hosts: vec![HostMatch::Any],
-        prefix: "/".to_owned(),
-        backends: vec![Backend {
-            cluster: cluster.to_owned(),
-            weight: 1,
-        }],
-        allow: None,
-        filters: Vec::new(),
-    }
+    Route::to(cluster)
 }
 
 pub(crate) fn listener() -> Listener {
@@ -31,7 +22,10 @@ pub(crate) fn listener() -> Listener {
         bind: false,
         original_destination: false,
         names: vec!["hello.default.svc.cluster.local".to_owned()],
+        hosts: Vec::new(),
+        port_name: None,
         tls: TlsMode::Disabled,
+        edge: None,
         protocol: ListenerProtocol::Http,
         detect_timeout: Duration::from_millis(50),
         upgrades: vec!["websocket".to_owned()],

@@ -2,21 +2,22 @@
 //! that is otherwise ours; and models that break their own invariants, before they are sent.
 
 use model::{
-    Backend, Direction, Discovery, Filter, HostMatch, ListenerProtocol, Protocol, ProxyProtocol,
-    TlsMode, Transport, TrustBundle,
+    Backend, Direction, Discovery, Edge, Filter, HostMatch, ListenerProtocol, PathChange, Protocol,
+    ProxyProtocol, Redirect, Rewrite, Scheme, Shown, TlsMode, Transport, TrustBundle,
 };
 use prost::Message;
 use xds::kind::Kind;
 use xds::proto::cluster::Cluster;
-use xds::proto::core::HeaderValueOption;
+use xds::proto::core::{DataSource, HeaderValueOption};
 use xds::proto::endpoint::ClusterLoadAssignment;
-use xds::proto::google::{Any, BoolValue, Duration, UInt32Value};
+use xds::proto::google::{self, Any, BoolValue, Duration, UInt32Value};
 use xds::proto::listener::Listener;
 use xds::proto::network::HttpConnections;
 use xds::proto::rbac::HttpRbacPerRoute;
-use xds::proto::route::{Route, RouteConfiguration};
-use xds::proto::tls::{DownstreamTlsContext, Secret};
+use xds::proto::route::{RedirectAction, Route, RouteAction, RouteConfiguration};
+use xds::proto::tls::{CommonTlsContext, DownstreamTlsContext, Secret, TlsCertificate};
 use xds::resource::{Resource, decode, encode};
+use xds::secret::Certificate;
 
 use crate::examples;
 
@@ -89,8 +90,103 @@ fn first(message: &mut RouteConfiguration) -> &mut Route {
     &mut message.virtual_hosts[0].routes[0]
 }
 
+/// Nothing in it is read.
+fn pair() -> TlsCertificate {
+    let source = |text: &str| DataSource {
+        inline_string: Some(text.to_owned()),
+        inline_bytes: None,
+    };
+    TlsCertificate {
+        certificate_chain: Some(source("chain")),
+        private_key: Some(source("key")),
+    }
+}
+
 #[test]
-fn keys_are_not_taken() {
+fn a_key_is_never_printed() {
+    let certificate = Certificate {
+        name: "shop".to_owned(),
+        chain: "chain".to_owned(),
+        key: "very secret".to_owned().into(),
+    };
+    let resource = Resource::Certificate(certificate);
+    assert!(!format!("{resource:?}").contains("very secret"));
+    let message = Secret::decode(encode(&resource).unwrap()).unwrap();
+    assert!(!format!("{message:?}").contains("very secret"));
+}
+
+/// For clients outside of the mesh.
+fn public(shown: &[(HostMatch, &str)]) -> Resource {
+    let shown = shown.iter().map(|(host, certificate)| Shown {
+        hosts: vec![host.clone()],
+        certificate: (*certificate).to_owned(),
+    });
+    Resource::Listener(model::Listener {
+        bind: true,
+        edge: Some(Edge::Tls(shown.collect())),
+        ..examples::listener()
+    })
+}
+
+#[test]
+fn other_ways_of_tls_with_the_outside_are_refused() {
+    let shop = HostMatch::Exact("shop.example".to_owned());
+    let all = public(&[(shop.clone(), "shop"), (HostMatch::Any, "other")]);
+    let change = |change: fn(&mut DownstreamTlsContext)| {
+        move |listener: &mut Listener| {
+            let socket = listener.filter_chains[1].transport_socket.as_mut().unwrap();
+            repack(&mut socket.typed_config, change);
+        }
+    };
+    fn common(it: &mut DownstreamTlsContext) -> &mut CommonTlsContext {
+        it.common_tls_context.as_mut().unwrap()
+    }
+    for (change, wanted) in [
+        (
+            change(|it| it.require_client_certificate = Some(BoolValue { value: true })),
+            "filter_chains[1].transport_socket.typed_config.require_client_certificate`: clients",
+        ),
+        (
+            change(|it| {
+                common(it)
+                    .tls_params
+                    .as_mut()
+                    .unwrap()
+                    .tls_minimum_protocol_version = 1
+            }),
+            "outside of the mesh TLS 1.2 and 1.3 are spoken",
+        ),
+        (
+            change(|it| common(it).alpn_protocols.push("leno/1".to_owned())),
+            "outside of the mesh TLS 1.2 and 1.3 are spoken",
+        ),
+    ] {
+        check_change(&all, change, wanted);
+    }
+    let unmarked = |listener: &mut Listener| listener.metadata = None;
+    check_change(&all, unmarked, "certificates are for clients outside");
+    let inbound = |listener: &mut Listener| listener.traffic_direction = 1;
+    check_change(
+        &all,
+        inbound,
+        "clients outside of the mesh come to an outbound",
+    );
+    let twice = |listener: &mut Listener| {
+        let names = listener.filter_chains[0].filter_chain_match.clone();
+        listener.filter_chains[1].filter_chain_match = names;
+    };
+    check_change(
+        &all,
+        twice,
+        "each certificate has its server names, each once",
+    );
+    check_unsendable(&public(&[]), "none; nobody would be served");
+    let twice = public(&[(shop.clone(), "a"), (shop, "b")]);
+    check_unsendable(&twice, "each certificate has its server names");
+}
+
+#[test]
+fn keys_of_the_mesh_are_not_taken() {
     let bundle = Resource::Bundle(TrustBundle {
         name: "ROOTCA".to_owned(),
         authorities: "pem".to_owned(),
@@ -98,13 +194,22 @@ fn keys_are_not_taken() {
     });
     let with_key = |secret: &mut Secret| {
         secret.validation_context = None;
-        secret.tls_certificate = Some(bytes::Bytes::from_static(b"\x12\x00"));
+        secret.tls_certificate = Some(pair());
     };
-    check_change(
-        &bundle,
-        with_key,
-        "keys are not taken from the control plane",
-    );
+    check_change(&bundle, with_key, "keys of the mesh are not taken");
+    let own = |secret: &mut Secret| {
+        with_key(secret);
+        "default".clone_into(&mut secret.name);
+    };
+    check_change(&bundle, own, "keys of the mesh are not taken");
+    let both = |secret: &mut Secret| secret.tls_certificate = Some(pair());
+    check_change(&bundle, both, "is given twice, or beside");
+    let without_key = |secret: &mut Secret| {
+        with_key(secret);
+        "shop".clone_into(&mut secret.name);
+        secret.tls_certificate.as_mut().unwrap().private_key = None;
+    };
+    check_change(&bundle, without_key, "without a chain or a key");
     let context = |secret: &mut Secret| secret.validation_context = None;
     check_change(&bundle, context, "`secret.validation_context`: missing");
     let chain = |secret: &mut Secret| {
@@ -279,6 +384,38 @@ fn a_listener_without_a_side_or_with_a_timeout_that_closes_is_refused() {
     );
 }
 
+fn host(name: &str, addresses: &[&str]) -> model::Host {
+    model::Host {
+        name: name.to_owned(),
+        addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
+    }
+}
+
+#[test]
+fn names_of_instances_come_with_their_addresses() {
+    let listener = Resource::Listener(model::Listener {
+        hosts: vec![host("hello-0.a", &["10.77.0.2", "fd77::2"])],
+        ..examples::listener()
+    });
+    for (text, wanted) in [
+        ("hello-0.a", "hosts[0]`: a name without addresses"),
+        ("hello-0.a ", "hosts[0]`: not a name and its addresses"),
+        ("hello-0.a b", "hosts[0]`: not a name and its addresses"),
+        (" 10.77.0.2", "hosts[0]`: not a lower-case DNS name"),
+    ] {
+        let change = |listener: &mut Listener| {
+            let metadata = listener.metadata.as_mut().unwrap();
+            let ours = metadata.filter_metadata.get_mut("leno.dev").unwrap();
+            let kind = Some(google::Kind::String(text.to_owned()));
+            let values = vec![google::Value { kind }];
+            let kind = Some(google::Kind::List(google::ListValue { values }));
+            let hosts = google::Value { kind };
+            ours.fields.insert("hosts".to_owned(), hosts);
+        };
+        check_change(&listener, change, wanted);
+    }
+}
+
 #[test]
 fn matchers_that_we_do_not_have_are_refused() {
     let all = routes(full_route());
@@ -312,7 +449,7 @@ fn matchers_that_we_do_not_have_are_refused() {
 }
 
 #[test]
-fn regular_expressions_headers_redirects_and_answers_are_refused_by_their_path() {
+fn regular_expressions_headers_and_answers_are_refused_by_their_path() {
     // Tags of RouteMatch.safe_regex, headers, query_parameters; Route.redirect, direct_response.
     let nested = |path: &[u8]| {
         let inner = Vec::new();
@@ -325,12 +462,74 @@ fn regular_expressions_headers_redirects_and_answers_are_refused_by_their_path()
         (&[2, 3, 1, 10][..], "routes[0].match.safe_regex`"),
         (&[2, 3, 1, 6], "routes[0].match.headers[0]`"),
         (&[2, 3, 1, 7], "routes[0].match.query_parameters[0]`"),
-        (&[2, 3, 3], "routes[0].redirect`"),
+        (&[2, 3, 3, 6], "routes[0].redirect.strip_query`"),
+        (&[2, 3, 3, 4], "routes[0].redirect.https_redirect`"),
         (&[2, 3, 7], "routes[0].direct_response`"),
     ] {
         let wanted = format!("`routes.virtual_hosts[0].{wanted} is not supported");
         check_refused(Kind::Routes, &nested(path), &wanted);
     }
+}
+
+#[test]
+fn other_ways_to_change_a_path_are_refused() {
+    let strip = routes(model::Route {
+        rewrite: Rewrite {
+            host: None,
+            path: Some(PathChange::Prefix("/".to_owned())),
+        },
+        ..full_route()
+    });
+    let action = |change: fn(&mut RouteAction)| {
+        move |it: &mut RouteConfiguration| change(first(it).route.as_mut().unwrap())
+    };
+    let regex = action(|it| it.regex_rewrite.as_mut().unwrap().substitution.push('x'));
+    check_change(&strip, regex, "route.regex_rewrite`: not an expression for");
+    let both = action(|it| "/b".clone_into(&mut it.prefix_rewrite));
+    check_change(&strip, both, "regex_rewrite`: beside prefix_rewrite");
+    let open = action(|it| {
+        it.regex_rewrite = None;
+        "/b/".clone_into(&mut it.prefix_rewrite);
+    });
+    check_change(&strip, open, "prefix_rewrite`: whole segments are replaced");
+    let exact = |it: &mut RouteConfiguration| {
+        let matcher = first(it).r#match.as_mut().unwrap();
+        matcher.path = matcher.path_separated_prefix.take();
+    };
+    check_change(&strip, exact, "an exact path has no prefix");
+    let host = action(|it| it.host_rewrite_literal = Some("a:80".to_owned()));
+    check_change(&strip, host, "rewrite`: not a host");
+}
+
+#[test]
+fn a_redirect_says_where_to_in_full_and_nothing_else() {
+    let away = routes(model::Route {
+        backends: Vec::new(),
+        redirect: Some(Redirect {
+            scheme: Scheme::Https,
+            host: Some("shop.example".to_owned()),
+            port: 443,
+            path: None,
+            status: 301,
+        }),
+        ..examples::route("all")
+    });
+    let action = |change: fn(&mut RedirectAction)| {
+        move |it: &mut RouteConfiguration| change(first(it).redirect.as_mut().unwrap())
+    };
+    let full = "where to is said in full";
+    check_change(&away, action(|it| it.scheme_redirect = None), full);
+    check_change(&away, action(|it| it.port_redirect = 0), full);
+    let scheme = action(|it| it.scheme_redirect = Some("ftp".to_owned()));
+    check_change(&away, scheme, full);
+    let code = action(|it| it.response_code = 5);
+    check_change(&away, code, "redirect.response_code`: not one");
+    let host = action(|it| "a b".clone_into(&mut it.host_redirect));
+    check_change(&away, host, "redirect.host`: not a host");
+    let header = |it: &mut RouteConfiguration| {
+        first(it).request_headers_to_remove = vec!["x-a".to_owned()];
+    };
+    check_change(&away, header, "redirect`: nothing is carried on");
 }
 
 #[test]
@@ -367,24 +566,20 @@ fn timeouts_variables_and_other_changes_of_headers_are_refused() {
     let all = routes(full_route());
     let timeout = |it: &mut RouteConfiguration| {
         let time = Duration {
-            seconds: 1,
+            seconds: -1,
             nanos: 0,
         };
         first(it).route.as_mut().unwrap().timeout = Some(time);
     };
-    check_change(
-        &all,
-        timeout,
-        "route.timeout`: routes have no timeout of their own",
-    );
+    check_change(&all, timeout, "route.timeout`: not a duration");
     let header = |change: fn(&mut HeaderValueOption)| {
         move |it: &mut RouteConfiguration| change(&mut first(it).request_headers_to_add[0])
     };
-    let append = header(|option| option.append_action = 0);
+    let append = header(|option| option.append_action = 1);
     check_change(
         &all,
         append,
-        "request_headers_to_add[0].append_action`: headers are replaced",
+        "request_headers_to_add[0].append_action`: headers are replaced or added",
     );
     let variable = header(|option| {
         option.header.as_mut().unwrap().value = "%DOWNSTREAM_REMOTE_ADDRESS%".to_owned();
@@ -660,6 +855,12 @@ fn a_listener_or_cluster_that_breaks_its_invariants_is_not_sent() {
         &listener(|it| it.upgrades.push("h2c".to_owned())),
         "upgrades`: not an",
     );
+    let bad = listener(|it| it.hosts.push(host("a", &[])));
+    check_unsendable(&bad, "hosts[0]`: a name without addresses");
+    let bad = listener(|it| it.hosts.push(host("A", &["10.77.0.2"])));
+    check_unsendable(&bad, "hosts[0]`: not a lower");
+    let bad = listener(|it| it.port_name = Some("a.b".to_owned()));
+    check_unsendable(&bad, "portName`: a port's name has no dots");
     let cluster = |change: fn(&mut model::Cluster)| {
         let mut cluster = examples::cluster();
         change(&mut cluster);

@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::{
-    Backend, Balance, Cluster, Direction, Discovery, Endpoint, Filter, HostMatch, Listener,
-    ListenerProtocol, Protocol, ProxyProtocol, Route, TlsMode, Transport, TrustBundle,
+    Backend, Balance, Cluster, Direction, Discovery, Edge, Endpoint, Filter, Host, HostMatch,
+    Listener, ListenerProtocol, PathChange, Protocol, ProxyProtocol, Redirect, Rewrite, Route,
+    Scheme, Shown, TlsMode, Transport, TrustBundle,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use xds::resource::Resource;
+use xds::secret::Certificate;
 
 pub(crate) const HOSTS: &[&str] = &[
     "a",
@@ -23,6 +25,7 @@ pub(crate) const HOSTS: &[&str] = &[
 ];
 const SUFFIXES: &[&str] = &[".b", ".a.b", ".cluster.local"];
 pub(crate) const PREFIXES: &[&str] = &["/", "/a", "/a/", "/a/b", "/ab", "/x%20y"];
+const PATHS: &[&str] = &["/", "/a", "/b/", "/%20+(x)$1"];
 const NAMES: &[&str] = &[
     "outbound|80|hello.default.svc.cluster.local",
     "inbound|[fd77::2]:8080",
@@ -64,6 +67,8 @@ fn filter() -> impl Strategy<Value = Filter> {
     prop_oneof![
         set().prop_map(|(name, value)| Filter::SetRequestHeader { name, value }),
         set().prop_map(|(name, value)| Filter::SetResponseHeader { name, value }),
+        set().prop_map(|(name, value)| Filter::AddRequestHeader { name, value }),
+        set().prop_map(|(name, value)| Filter::AddResponseHeader { name, value }),
         texts(HEADERS).prop_map(|name| Filter::RemoveRequestHeader { name }),
         texts(HEADERS).prop_map(|name| Filter::RemoveResponseHeader { name }),
     ]
@@ -76,32 +81,71 @@ fn backends() -> impl Strategy<Value = Vec<Backend>> {
     vec(backend, 1..4).prop_filter("some weight", some)
 }
 
-fn route() -> impl Strategy<Value = Route> {
-    let allow = proptest::option::of(some_of(IDS, 0));
-    let parts = (
-        vec(host(), 1..4),
-        texts(PREFIXES),
-        backends(),
-        allow,
-        vec(filter(), 0..4),
-    );
-    parts.prop_map(|(hosts, prefix, backends, allow, filters)| Route {
-        hosts,
-        prefix,
-        backends,
-        allow,
-        filters,
+/// Of a route whose path is `exact` or not.
+fn path_change(exact: bool) -> impl Strategy<Value = Option<PathChange>> {
+    let full = || texts(PATHS).prop_map(PathChange::Full);
+    let prefix = texts(&["/", "/b", "/b/c", "/x.y"]).prop_map(PathChange::Prefix);
+    let any = prop_oneof![full(), prefix];
+    let change = if exact { full().boxed() } else { any.boxed() };
+    proptest::option::of(change)
+}
+
+fn redirect(exact: bool) -> impl Strategy<Value = Redirect> {
+    let scheme = select(vec![Scheme::Http, Scheme::Https]);
+    let host = proptest::option::of(texts(HOSTS));
+    let status = select(Redirect::STATUSES.to_vec());
+    let parts = (scheme, host, 1..=u16::MAX, path_change(exact), status);
+    parts.prop_map(|(scheme, host, port, path, status)| Redirect {
+        scheme,
+        host,
+        port,
+        path,
+        status,
     })
 }
 
-/// Each pair of host and prefix once.
+fn forward(exact: bool) -> impl Strategy<Value = Route> {
+    let rewrite = (proptest::option::of(texts(HOSTS)), path_change(exact));
+    let timeout = proptest::option::of((1..90_000_u64).prop_map(Duration::from_millis));
+    let parts = (backends(), rewrite, vec(filter(), 0..4), timeout);
+    parts.prop_map(|(backends, (host, path), filters, timeout)| Route {
+        backends,
+        rewrite: Rewrite { host, path },
+        filters,
+        timeout,
+        ..Route::to("")
+    })
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    let sent_away = |exact| {
+        redirect(exact).prop_map(|redirect| Route {
+            backends: Vec::new(),
+            redirect: Some(redirect),
+            ..Route::to("")
+        })
+    };
+    let does = move |exact| prop_oneof![3 => forward(exact), 1 => sent_away(exact)];
+    let does = any::<bool>().prop_flat_map(move |exact| (Just(exact), does(exact)));
+    let allow = proptest::option::of(some_of(IDS, 0));
+    let parts = (vec(host(), 1..4), texts(PREFIXES), does, allow);
+    parts.prop_map(|(hosts, prefix, (exact, does), allow)| Route {
+        hosts,
+        prefix,
+        exact,
+        allow,
+        ..does
+    })
+}
+
+/// Each pair of host and path once.
 pub(crate) fn routes() -> impl Strategy<Value = Vec<Route>> {
     vec(route(), 0..6).prop_map(|mut routes| {
         let mut taken = Vec::new();
         for route in &mut routes {
-            let prefix = route.prefix.clone();
+            let path = (route.prefix.clone(), route.exact);
             route.hosts.retain(|host| {
-                let pair = (host.clone(), prefix.clone());
+                let pair = (host.clone(), path.clone());
                 let is_new = !taken.contains(&pair);
                 taken.push(pair);
                 is_new
@@ -114,13 +158,27 @@ pub(crate) fn routes() -> impl Strategy<Value = Vec<Route>> {
 
 /// Routes as opaque listeners have them.
 fn opaque(routes: Vec<Route>) -> Vec<Route> {
-    let opaque = routes.into_iter().filter(|route| route.prefix == "/");
+    let takes_all = |route: &Route| route.prefix == "/" && !route.exact;
+    let opaque = routes.into_iter().filter(takes_all);
     opaque
+        .filter(|route| route.redirect.is_none())
         .map(|route| Route {
-            filters: Vec::new(),
-            ..route
+            hosts: route.hosts,
+            backends: route.backends,
+            allow: route.allow,
+            ..Route::to("")
         })
         .collect()
+}
+
+/// A name with addresses of its own.
+fn named() -> impl Strategy<Value = Host> {
+    let name = texts(&["hello-0.a.b.svc.cluster.local", "x"]);
+    let addresses = some_of(&["10.77.0.2", "fd77::2", "::ffff:10.0.0.1"], 1);
+    (name, addresses).prop_map(|(name, addresses)| Host {
+        name,
+        addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
+    })
 }
 
 pub(crate) fn listener() -> impl Strategy<Value = Listener> {
@@ -138,6 +196,8 @@ pub(crate) fn listener() -> impl Strategy<Value = Listener> {
         texts(NAMES),
         some_of(&["hello.default", "a", "b.c"], 0),
         upgrades,
+        vec(named(), 0..3),
+        proptest::option::of(texts(&["http", "grpc-2"])),
     );
     let addresses = proptest::collection::btree_set(address(), 1..4);
     let choices = (
@@ -147,7 +207,7 @@ pub(crate) fn listener() -> impl Strategy<Value = Listener> {
     );
     let parts = (words, addresses, choices, any::<[bool; 7]>(), routes());
     parts.prop_map(|(words, addresses, choices, switches, routes)| {
-        let (name, names, upgrades) = words;
+        let (name, names, upgrades, hosts, port_name) = words;
         let (protocol, tls, millis) = choices;
         let [
             inbound,
@@ -171,7 +231,10 @@ pub(crate) fn listener() -> impl Strategy<Value = Listener> {
             bind,
             original_destination: capture,
             names,
+            hosts,
+            port_name,
             tls: if inbound { tls } else { TlsMode::Disabled },
+            edge: None,
             protocol,
             detect_timeout: Duration::from_millis(millis),
             upgrades,
@@ -184,6 +247,48 @@ pub(crate) fn listener() -> impl Strategy<Value = Listener> {
                 ListenerProtocol::Auto | ListenerProtocol::Http => routes,
             },
         }
+    })
+}
+
+/// Each host once, and `Any` alone.
+fn edge() -> impl Strategy<Value = Edge> {
+    let names = [HOSTS, SUFFIXES].concat();
+    let least = subsequence(names, 1..4).prop_shuffle();
+    let shown = least.prop_map(|names| {
+        let shown = names.iter().enumerate().map(|(index, name)| Shown {
+            hosts: vec![match name.starts_with('.') {
+                true => HostMatch::Suffix((*name).to_owned()),
+                false => HostMatch::Exact((*name).to_owned()),
+            }],
+            certificate: format!("tls|default/c{}", index / 2),
+        });
+        shown.collect::<Vec<_>>()
+    });
+    let others = any::<bool>().prop_map(|others| Shown {
+        hosts: vec![if others {
+            HostMatch::Any
+        } else {
+            HostMatch::Exact("last".to_owned())
+        }],
+        certificate: "other".to_owned(),
+    });
+    let tls = (shown, others).prop_map(|(mut shown, last)| {
+        shown.push(last);
+        Edge::Tls(shown)
+    });
+    prop_oneof![Just(Edge::Plaintext), tls]
+}
+
+/// Of a gateway.
+fn public() -> impl Strategy<Value = Listener> {
+    (listener(), edge()).prop_map(|(listener, edge)| Listener {
+        direction: Direction::Outbound,
+        tls: TlsMode::Disabled,
+        protocol: ListenerProtocol::Http,
+        bind: true,
+        original_destination: false,
+        edge: Some(edge),
+        ..listener
     })
 }
 
@@ -255,6 +360,11 @@ pub(crate) fn resource() -> impl Strategy<Value = Resource> {
             authorities,
             revocations,
         })),
+        ("[a-z|/.-]{1,9}", "[A-Z-]{1,9}", "[A-Z-]{1,9}").prop_map(|(name, chain, key)| {
+            let key = key.into();
+            Resource::Certificate(Certificate { name, chain, key })
+        }),
+        public().prop_map(Resource::Listener),
         cluster().prop_map(Resource::Cluster),
         (texts(NAMES), endpoints())
             .prop_map(|(cluster, endpoints)| Resource::Endpoints { cluster, endpoints }),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Backend, Balance, Cluster, Direction, Discovery, Endpoint, HostMatch, Listener,
-    ListenerProtocol, Protocol, Route, TlsMode, Transport,
+    Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route,
+    TlsMode, Transport,
 };
 
 use crate::translate::{CommonParts, Reach, ServiceParts, WorkloadParts};
@@ -53,7 +53,10 @@ pub(super) fn listener(name: &str, to: &str) -> Listener {
         bind: false,
         original_destination: false,
         names: Vec::new(),
+        hosts: Vec::new(),
+        port_name: None,
         tls: TlsMode::Disabled,
+        edge: None,
         protocol: ListenerProtocol::Http,
         detect_timeout: Listener::DETECT_TIMEOUT,
         upgrades: Vec::new(),
@@ -61,16 +64,7 @@ pub(super) fn listener(name: &str, to: &str) -> Listener {
         proxy_protocol: false,
         request_id: false,
         forwarded_for: false,
-        routes: vec![Route {
-            hosts: vec![HostMatch::Any],
-            prefix: "/".to_owned(),
-            backends: vec![Backend {
-                cluster: to.to_owned(),
-                weight: 1,
-            }],
-            allow: None,
-            filters: Vec::new(),
-        }],
+        routes: vec![Route::to(to)],
     }
 }
 

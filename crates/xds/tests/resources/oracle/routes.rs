@@ -3,12 +3,19 @@
 
 use std::cmp::Reverse;
 
+use envoy_types::pb::envoy::config::route::v3::redirect_action::{
+    PathRewriteSpecifier, SchemeRewriteSpecifier,
+};
+use envoy_types::pb::envoy::config::route::v3::route_action::{
+    ClusterSpecifier, HostRewriteSpecifier,
+};
 use envoy_types::pb::envoy::config::route::v3::{
-    Route, RouteConfiguration, VirtualHost, route::Action, route_action::ClusterSpecifier,
+    RedirectAction, Route, RouteAction, RouteConfiguration, VirtualHost, route::Action,
     route_match::PathSpecifier,
 };
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::RbacPerRoute;
-use model::HostMatch;
+use envoy_types::pb::envoy::r#type::matcher::v3::RegexMatchAndSubstitute;
+use model::{HostMatch, PathChange};
 use proptest::prelude::*;
 use proptest::sample::select;
 use prost::Message as _;
@@ -21,12 +28,40 @@ use super::{unpack, values};
 struct Fate {
     clusters: Vec<(String, u32)>,
     allow: Option<Vec<String>>,
+    /// Of the request that goes on, or of where the client is sent.
+    path: String,
+    host: Option<String>,
+    millis: u64,
+    /// Status, scheme and port of a redirect.
+    redirect: Option<(u16, String, u16)>,
 }
 
-fn fits(prefix: &str, path: &str) -> bool {
-    let rest = path.strip_prefix(prefix);
-    let whole = |rest: &str| rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/');
-    rest.is_some_and(whole)
+fn fits(route: &model::Route, path: &str) -> bool {
+    let rest = path.strip_prefix(&*route.prefix);
+    let open = route.prefix.ends_with('/');
+    let whole = |rest: &str| rest.is_empty() || rest.starts_with('/') || open;
+    match route.exact {
+        true => route.prefix == path,
+        false => rest.is_some_and(whole),
+    }
+}
+
+/// Segments take the place of segments.
+fn changed(change: Option<&PathChange>, prefix: &str, path: &str) -> String {
+    match change {
+        None => path.to_owned(),
+        Some(PathChange::Full(full)) => full.clone(),
+        Some(PathChange::Prefix(with)) => {
+            let rest = path.strip_prefix(prefix).unwrap();
+            let with = with.trim_end_matches('/');
+            match rest.is_empty() && !prefix.ends_with('/') {
+                true if with.is_empty() => "/".to_owned(),
+                true => with.to_owned(),
+                false if prefix.ends_with('/') => format!("{with}/{rest}"),
+                false => format!("{with}{rest}"),
+            }
+        }
+    }
 }
 
 /// The most specific host, then the longest prefix.
@@ -39,10 +74,11 @@ fn by_model(routes: &[model::Route], host: &str, path: &str) -> Option<Fate> {
         }
         HostMatch::Any => Some((2, Reverse(0))),
     };
-    let fitting = routes.iter().filter(|route| fits(&route.prefix, path));
+    let fitting = routes.iter().filter(|route| fits(route, path));
     let rows = fitting.flat_map(|route| {
         let ranks = route.hosts.iter().filter_map(rank);
-        ranks.map(move |rank| ((rank, Reverse(route.prefix.len())), route))
+        let length = Reverse((route.prefix.len(), route.exact));
+        ranks.map(move |rank| ((rank, length), route))
     });
     let (_, route) = rows.min_by_key(|(order, _)| *order)?;
     let mut clusters: Vec<_> = route
@@ -54,9 +90,16 @@ fn by_model(routes: &[model::Route], host: &str, path: &str) -> Option<Fate> {
     if let [only] = clusters.as_mut_slice() {
         only.1 = 1;
     }
+    let to = route.redirect.as_ref();
+    let change = to.map_or(&route.rewrite.path, |to| &to.path);
+    let timeout = route.timeout.unwrap_or_default().as_millis();
     Some(Fate {
         clusters,
         allow: route.allow.clone(),
+        path: changed(change.as_ref(), &route.prefix, path),
+        host: to.map_or(&route.rewrite.host, |to| &to.host).clone(),
+        millis: timeout.try_into().unwrap(),
+        redirect: to.map(|to| (to.status, to.scheme.label().to_owned(), to.port)),
     })
 }
 
@@ -77,7 +120,7 @@ fn by_envoy(routes: &RouteConfiguration, host: &str, path: &str) -> Option<Fate>
         .filter(|host| best(host).is_some());
     let host = hosts.min_by_key(best)?;
     let route = host.routes.iter().find(|route| matches(route, path))?;
-    Some(fate(route))
+    Some(fate(route, path))
 }
 
 fn matches(route: &Route, path: &str) -> bool {
@@ -90,6 +133,7 @@ fn matches(route: &Route, path: &str) -> bool {
         .unwrap()
     {
         PathSpecifier::Prefix(prefix) => path.starts_with(prefix.as_str()),
+        PathSpecifier::Path(exact) => path == exact,
         PathSpecifier::PathSeparatedPrefix(prefix) => {
             assert!(
                 !prefix.ends_with('/') && prefix.len() > 1,
@@ -102,11 +146,77 @@ fn matches(route: &Route, path: &str) -> bool {
     }
 }
 
-fn fate(route: &Route) -> Fate {
-    let Some(Action::Route(action)) = &route.action else {
-        panic!("{route:?}")
+/// What of a path was matched, which is what Envoy replaces.
+fn matched(route: &Route) -> &str {
+    match route.r#match.as_ref().unwrap().path_specifier.as_ref() {
+        Some(
+            PathSpecifier::Prefix(text)
+            | PathSpecifier::PathSeparatedPrefix(text)
+            | PathSpecifier::Path(text),
+        ) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// As Envoy substitutes, for the two expressions that there are.
+fn substituted(regex: &RegexMatchAndSubstitute, route: &Route, path: &str) -> String {
+    let pattern = &regex.pattern.as_ref().unwrap().regex;
+    if pattern == "^/.*$" {
+        return regex.substitution.clone();
+    }
+    let escaped = pattern.strip_prefix('^').unwrap().strip_suffix("/?");
+    let prefix = escaped.unwrap().replace('\\', "");
+    assert_eq!(prefix, matched(route));
+    let rest = path.strip_prefix(&*prefix).unwrap();
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    format!("{}{rest}", regex.substitution)
+}
+
+fn fate(route: &Route, path: &str) -> Fate {
+    match route.action.as_ref().unwrap() {
+        Action::Route(action) => forwarded(route, action, path),
+        Action::Redirect(action) => redirected(route, action, path),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn redirected(route: &Route, action: &RedirectAction, path: &str) -> Fate {
+    let scheme = action.scheme_rewrite_specifier.clone();
+    let Some(SchemeRewriteSpecifier::SchemeRedirect(scheme)) = scheme else {
+        panic!("{scheme:?}")
     };
-    assert_eq!(action.timeout.unwrap().seconds, 0);
+    let code = usize::try_from(action.response_code).unwrap();
+    let port = u16::try_from(action.port_redirect).unwrap();
+    Fate {
+        allow: allowed(route),
+        path: match action.path_rewrite_specifier.as_ref() {
+            None => path.to_owned(),
+            Some(PathRewriteSpecifier::PathRedirect(path)) => path.clone(),
+            Some(PathRewriteSpecifier::PrefixRewrite(with)) => {
+                path.replacen(matched(route), with, 1)
+            }
+            Some(PathRewriteSpecifier::RegexRewrite(regex)) => substituted(regex, route, path),
+            other => panic!("{other:?}"),
+        },
+        host: Some(action.host_redirect.clone()).filter(|host| !host.is_empty()),
+        redirect: Some(([301, 302, 303, 307, 308][code], scheme, port)),
+        ..Fate::default()
+    }
+}
+
+fn forwarded(route: &Route, action: &RouteAction, path: &str) -> Fate {
+    let timeout = action.timeout.as_ref().unwrap();
+    let millis = timeout.seconds * 1000 + i64::from(timeout.nanos) / 1_000_000;
+    let host = action.host_rewrite_specifier.as_ref().map(|it| match it {
+        HostRewriteSpecifier::HostRewriteLiteral(host) => host.clone(),
+        other => panic!("{other:?}"),
+    });
+    let path = match (&action.regex_rewrite, action.prefix_rewrite.as_str()) {
+        (Some(regex), "") => substituted(regex, route, path),
+        (None, "") => path.to_owned(),
+        (None, with) => path.replacen(matched(route), with, 1),
+        (Some(_), _) => panic!("Envoy refuses both"),
+    };
     let clusters = match action.cluster_specifier.as_ref().unwrap() {
         ClusterSpecifier::Cluster(name) => vec![(name.clone(), 1)],
         ClusterSpecifier::WeightedClusters(clusters) => {
@@ -117,13 +227,23 @@ fn fate(route: &Route) -> Fate {
         }
         other => panic!("{other:?}"),
     };
+    Fate {
+        clusters,
+        allow: allowed(route),
+        path,
+        host,
+        millis: millis.try_into().unwrap(),
+        redirect: None,
+    }
+}
+
+fn allowed(route: &Route) -> Option<Vec<String>> {
     let config = route.typed_per_filter_config.get("envoy.filters.http.rbac");
     let name = "envoy.extensions.filters.http.rbac.v3.RBACPerRoute";
-    let allow = config.map(|config| {
+    config.map(|config| {
         let rbac: RbacPerRoute = unpack(config, name).unwrap();
         callers(&rbac.rbac.unwrap().rules.unwrap())
-    });
-    Fate { clusters, allow }
+    })
 }
 
 /// The ids that the rules let in.

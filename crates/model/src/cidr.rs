@@ -1,5 +1,6 @@
-//! Address ranges such as `10.0.0.0/8` and `fd00::/8`. Used by policies and by whoever hands out
-//! addresses. Must never hold bits beyond its prefix: equal ranges are equal values.
+//! Address ranges such as `10.0.0.0/8` and `fd00::/8`. Used by a mesh's description, by rules of
+//! interception and by whoever hands out addresses. Must never hold bits beyond its prefix: equal
+//! ranges are equal values.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -54,6 +55,12 @@ impl Cidr {
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.contains(other.base) || other.contains(self.base)
+    }
+
+    /// How many addresses it has, at most 2^32: nobody needs more.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        1 << (width(self.base) - self.prefix).min(32)
     }
 
     /// The address `offset` places after the first; none beyond the end.
@@ -164,5 +171,14 @@ mod tests {
             Some(true)
         );
         assert_eq!(cidr("0.0.0.0/0").nth(1 << 32), None);
+        for (text, count) in [
+            ("10.77.3.4/32", 1),
+            ("10.77.0.0/30", 4),
+            ("0.0.0.0/0", 1 << 32),
+            ("fd77::/112", 1 << 16),
+            ("::/0", 1 << 32),
+        ] {
+            assert_eq!(cidr(text).count(), count, "{text}");
+        }
     }
 }
