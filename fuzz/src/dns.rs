@@ -1,9 +1,11 @@
-//! What must hold of messages of the DNS: a query is one whole message and no part of one, and what
-//! is answered to it is read back as it was meant. Called by the fuzz target and by wire's tests.
+//! What must hold of messages of the DNS: a query is one whole message and no part of one, what is
+//! answered to it is read back as it was meant, and what another server answered is passed on as it
+//! was. Called by the fuzz target and by wire's tests.
 
 use std::net::IpAddr;
 
-use wire::dns::{Answer, Code, Kind, Name, Query, Reject, Reply, Section, TCP_BYTES_MAX};
+use wire::dns::{Answer, Code, Kept, Kind, Left, Name, Query, Question, Record, Reject, Reply};
+use wire::dns::{Section, TCP_BYTES_MAX};
 
 /// Beyond this, parts of the input are not tried.
 const SPLIT_BYTES_MAX: usize = 512;
@@ -12,6 +14,7 @@ const SPLIT_BYTES_MAX: usize = 512;
 pub fn dns(data: &[u8]) {
     if let Some(answer) = Answer::parse(data) {
         check_owners(&answer);
+        check_kept(data, &answer);
         assert!(Query::parse(data).is_err(), "no message is both");
     }
     let query = match Query::parse(data) {
@@ -35,6 +38,58 @@ fn check_owners(answer: &Answer<'_>) {
             assert!(Name::from_wire(&owner).is_some());
         }
     }
+}
+
+/// What another server answered is given to a client as it was, as far as it fits, without what is
+/// said of the connection.
+fn check_kept(data: &[u8], answer: &Answer<'_>) {
+    let (Some(kept), Some((name, ..))) = (Kept::read(answer), answer.question) else {
+        return;
+    };
+    let question = &data[12..12 + name.wire().len() + 4];
+    let mut message = [b"id\x01\0\0\x01\0\0\0\0\0\0", question].concat();
+    for additional in [b"".as_slice(), b"\0\0\x29\x10\0\0\0\0\0\0\0"] {
+        message.truncate(12 + question.len());
+        message[11] = u8::from(!additional.is_empty());
+        message.extend_from_slice(additional);
+        let query = Query::parse(&message).expect("it has one question");
+        assert!(Question::of(&query).is_answered_by(answer));
+        for bytes_max in [512, query.udp_bytes_max(), TCP_BYTES_MAX] {
+            check_written(&kept, &query, bytes_max, answer);
+        }
+    }
+}
+
+fn check_written(kept: &Kept, query: &Query<'_>, bytes_max: usize, from: &Answer<'_>) {
+    let mut out = Vec::new();
+    kept.write(query, Left::Stale(7), bytes_max, &mut out);
+    assert!(out.len() <= bytes_max);
+    let answer = Answer::parse(&out).expect("we wrote it");
+    assert_eq!(answer.question, from.question);
+    assert_eq!((answer.code, answer.authoritative), (from.code, false));
+    let is_ours = |(_, record): &(Section, Record<'_>)| record.kind != Kind::OPT;
+    let mut records = answer.records();
+    let (mut answers, mut opts) = (0, 0);
+    for (before, after) in from.records().take_while(is_ours).zip(records.by_ref()) {
+        if !is_ours(&after) {
+            opts += 1;
+            break;
+        }
+        assert_eq!((before.0, before.1.kind), (after.0, after.1.kind));
+        assert_eq!((before.1.data, after.1.ttl), (after.1.data, 7));
+        let (mut owner, mut other) = (Vec::new(), Vec::new());
+        assert_eq!(before.1.owner(&mut owner), after.1.owner(&mut other));
+        assert_eq!(owner, other);
+        answers += usize::from(after.0 == Section::Answer);
+    }
+    opts += records.by_ref().count();
+    assert_eq!(opts, usize::from(query.edns.is_some()));
+    assert!(records.is_at_end());
+    let all = from.records().take_while(is_ours);
+    let all = all
+        .filter(|(section, _)| *section == Section::Answer)
+        .count();
+    assert!(answers == all || answer.truncated);
 }
 
 /// Only a message that asks something gets an answer, and that has its id.

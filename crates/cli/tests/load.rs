@@ -228,7 +228,7 @@ fn mistakes_are_explained() {
     );
     check(
         &["serve", "--address", "192.0.2.1"],
-        "choose another --address or --port",
+        "choose another address or port",
     );
     check(
         &["https://127.0.0.1:1/", "--cacert", "/nowhere.pem"],

@@ -93,8 +93,10 @@ fn is_root() -> bool {
 }
 
 /// One server and one client, with addresses that no other mesh of this machine has.
-fn mesh() -> String {
-    let subnet = std::process::id() % 1024;
+fn mesh(world: &World) -> String {
+    // Tests of one program share its number, and are told apart by their names.
+    let own = world.name.bytes().map(u32::from).sum::<u32>();
+    let subnet = (std::process::id() * 16 + own) % 1024;
     let (high, low) = (128 + subnet / 256, subnet % 256);
     format!(
         "apiVersion: leno.dev/v1alpha1
@@ -126,48 +128,48 @@ spec: {{serviceAccount: client}}
     )
 }
 
+/// That the client is answered by the server, called by its name.
+#[track_caller]
+fn check_called(world: &World) {
+    let load = "load http://hello.default/ --qps max -c 1 -t 200ms --json -";
+    let called = world
+        .leno(&["exec", "client.shop", "--"])
+        .arg(world.path("leno"))
+        .args(load.split(' '))
+        .output()
+        .unwrap();
+    let json = String::from_utf8(called.stdout).unwrap();
+    let error = String::from_utf8_lossy(&called.stderr).into_owned();
+    assert!(json.contains("\"200\":"), "{json}{error}");
+}
+
 #[test]
 fn a_file_becomes_a_mesh_in_which_names_are_called() {
     let Some(world) = World::make("call") else {
         return;
     };
     let file = world.path("mesh.yaml");
-    fs::write(&file, mesh()).unwrap();
-    let shown = world.succeed(&["up", file.to_str().unwrap(), "--name", &world.name]);
+    fs::write(&file, mesh(&world)).unwrap();
+    let up = ["up", file.to_str().unwrap(), "--name", &world.name];
+    let shown = world.succeed(&up);
     assert!(
         shown.contains(&format!("mesh {}: running", world.name)),
         "{shown}"
     );
-    assert!(shown.contains("\nclient.shop "), "{shown}");
-    assert_eq!(world.succeed(&["ps"]), shown);
-    let leno = world.path("leno");
-    let load = [
-        "load",
-        "http://hello.default/",
-        "--qps",
-        "max",
-        "-c",
-        "1",
-        "-t",
-        "200ms",
-    ];
-    let called = world
-        .leno(&["exec", "client.shop", "--"])
-        .arg(&leno)
-        .args(load)
-        .args(["--json", "-"])
-        .output()
-        .unwrap();
-    let json = String::from_utf8(called.stdout).unwrap();
-    let error = String::from_utf8_lossy(&called.stderr).into_owned();
-    assert!(json.contains("\"200\":"), "{json}{error}");
+    assert!(shown.contains("\nclient-0.shop "), "{shown}");
+    let listed = world.succeed(&["ps"]);
+    assert_eq!(listed.lines().next(), shown.lines().next());
+    let json = world.succeed(&["ps", "-o", "json"]);
+    assert!(json.contains("\"name\": \"hello-0\""), "{json}");
+    assert!(json.contains("\"ready\": true"), "{json}");
+    check_called(&world);
     assert!(
         world
             .fail(&["exec", "curl", "--", "id"])
             .contains("take one of hello, client.shop")
     );
-    let again = world.fail(&["up", file.to_str().unwrap(), "--name", &world.name]);
-    assert!(again.contains("is up already"), "{again}");
+    let told = String::from_utf8(world.run(&up).stderr).unwrap();
+    assert!(told.contains("nothing to change"), "{told}");
     assert_eq!(
         world.succeed(&["down"]),
         format!("mesh {}: down\n", world.name)
@@ -181,12 +183,44 @@ fn a_file_becomes_a_mesh_in_which_names_are_called() {
 }
 
 #[test]
+fn a_mesh_that_is_up_is_changed_upgraded_and_read() {
+    let Some(world) = World::make("change") else {
+        return;
+    };
+    let file = world.path("mesh.yaml");
+    fs::write(&file, mesh(&world)).unwrap();
+    let up = ["up", file.to_str().unwrap(), "--name", &world.name];
+    world.succeed(&up);
+    let more = mesh(&world).replace("serviceAccount: hello\n", "replicas: 2\n");
+    assert_ne!(more, mesh(&world));
+    fs::write(&file, more).unwrap();
+    let output = world.run(&up);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("hello: 1 → 2 replicas"), "{told}");
+    check_called(&world);
+    world.succeed(&["restart", "hello"]);
+    check_called(&world);
+    let before = world.succeed(&["ps", "-o", "yaml"]);
+    world.succeed(&["upgrade"]);
+    assert_ne!(world.succeed(&["ps", "-o", "yaml"]), before);
+    check_called(&world);
+    let file = world.path("run").join(&world.name).join("workloads");
+    let file = file.join("client-0.shop/sidecar.err");
+    let logs = world.succeed(&["logs", "--sidecar", "client.shop"]);
+    let kept = fs::read_to_string(file).unwrap();
+    assert!(!kept.is_empty() && logs.contains(&kept), "{logs}");
+    let last = world.succeed(&["logs", "--sidecar", "--tail", "1"]);
+    assert!(last.contains("client-0.shop  "), "{last}");
+}
+
+#[test]
 fn without_root_it_says_what_to_do() {
     let Some(world) = World::make("nobody") else {
         return;
     };
     let file = world.path("mesh.yaml");
-    fs::write(&file, mesh()).unwrap();
+    fs::write(&file, mesh(&world)).unwrap();
     let output = world
         .leno(&["up", file.to_str().unwrap()])
         .uid(65534)

@@ -36,6 +36,9 @@ pub mod tickets;
 /// The rustls configurations of both sides.
 pub mod tls;
 
+/// Certificates for clients outside of the mesh.
+pub mod serving;
+
 pub use bundle::TrustBundle;
 pub use failure::HandshakeFailure;
 pub use key::PrivateKey;

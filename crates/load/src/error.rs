@@ -52,7 +52,7 @@ pub enum Error {
     #[error("stopped before the measured window began: there is no result")]
     Stopped,
     /// The server's address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; choose another --address or --port")]
+    #[error("cannot listen on {address}: {source}; choose another address or port")]
     Listen {
         /// Which address.
         address: SocketAddr,

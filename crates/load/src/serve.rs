@@ -3,6 +3,8 @@
 //! share the listeners; thread 0 accepts and hands connections out in turn. The first bytes of a
 //! connection tell HTTP/1 from HTTP/2.
 
+pub mod bookinfo;
+
 mod connection;
 mod echo;
 mod http2;

@@ -1,10 +1,10 @@
-//! What the commands do: up, down, ps, exec. Called by `leno`, which only reads its arguments and
+//! What the commands do: up, down, ps, exec, logs, restart, upgrade. Called by `leno`, which only reads its arguments and
 //! prints what comes back.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -12,12 +12,15 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use serde_json::Value;
 
+use crate::client::{Desk, NotReady};
 use crate::folder::Folder;
 use crate::job::Job;
 use crate::name::{MeshName, WorkloadId};
 use crate::process::{self, Launcher};
 use crate::state::{Running, State};
-use crate::supervisor::{self, Start};
+use crate::supervisor::desk::{Event, Request};
+use crate::supervisor::{self, READY_WITHIN, Start};
+use crate::template::Template;
 use crate::{logs, mesh, teardown};
 
 /// How long a supervisor may take to take its mesh down, before it is done without it.
@@ -61,14 +64,48 @@ impl Start {
     }
 }
 
-/// Brings a mesh up and leaves a supervisor behind that keeps it. Returns when everything runs.
+/// Brings a mesh up and leaves a supervisor behind that keeps it; one that is up gets the file.
+/// Returns when everything is ready.
 ///
 /// # Errors
-/// The first thing that went wrong; nothing of the mesh is left then.
+/// As [`up_within`].
 pub fn up(start: &Start) -> anyhow::Result<State> {
+    up_within(start, READY_WITHIN, &mut |_| {})
+}
+
+/// Likewise, telling `show` how it goes, and waiting only so long.
+///
+/// # Errors
+/// What keeps the mesh from coming up at all: then nothing is left of it. Or who is not ready, and
+/// why: then the mesh stays up, to be looked at.
+pub fn up_within(
+    start: &Start,
+    within: Duration,
+    show: &mut dyn FnMut(&Event),
+) -> anyhow::Result<State> {
     let folder = Folder::new(&start.base, &start.name);
     umask(Mode::from_raw_mode(0o022));
     folder.make()?;
+    let apply = Request::Apply {
+        source: start.source.clone(),
+        within,
+    };
+    if let Some(desk) = Desk::find(&folder)? {
+        desk.ask(&apply, show)?;
+    } else {
+        begin(start, &folder, within, show)?;
+    }
+    let state = State::load(&folder.state())?;
+    state.context("the mesh went down while it came up: see what else is at work on it")
+}
+
+/// Leaves a supervisor behind.
+fn begin(
+    start: &Start,
+    folder: &Folder,
+    within: Duration,
+    show: &mut dyn FnMut(&Event),
+) -> anyhow::Result<()> {
     let mut child = Command::new(&start.launcher.program)
         .args(&start.launcher.args)
         .arg("supervise")
@@ -81,36 +118,81 @@ pub fn up(start: &Start) -> anyhow::Result<State> {
     stdin.write_all(serde_json::to_string(start)?.as_bytes())?;
     drop(stdin);
     let stdout = child.stdout.take().context("standard output is a pipe")?;
-    match read_event(stdout)? {
-        Some(event) if event["event"] == "running" => {
-            let state = State::load(&folder.state())?;
-            state.context("the mesh went down while it came up: see what else is at work on it")
+    let mut lines = BufReader::new(stdout).lines();
+    let mut next = || lines.next().and_then(Result::ok);
+    let mut last = next();
+    if last.as_deref().is_some_and(|line| said(line, "listening").is_some()) {
+        let desk = Desk::find(folder)?;
+        let asked = desk.map(|desk| desk.ask(&Request::Await { within }, show));
+        match asked {
+            Some(Err(error)) if error.is::<NotReady>() => return Err(error),
+            Some(Ok(())) => return Ok(()),
+            // It says why when it has cleaned up.
+            _ => last = next(),
         }
-        Some(event) => {
-            // It has cleaned up when it ends.
-            child.wait()?;
-            bail!("{}", event["message"].as_str().unwrap_or_default())
-        }
-        None => {
-            child.wait()?;
-            let said = logs::tail(&folder.log());
-            bail!(
-                "the supervisor ended: `leno down {}`, then try again: {said}",
-                start.name
-            )
-        }
+    }
+    child.wait()?;
+    match last.as_deref().and_then(|line| said(line, "failed")) {
+        Some(event) => bail!("{}", event["message"].as_str().unwrap_or_default()),
+        None => bail!(
+            "the supervisor ended: `leno down {}`, then try again: {}",
+            start.name,
+            logs::tail(&folder.log())
+        ),
     }
 }
 
-fn read_event(stdout: ChildStdout) -> anyhow::Result<Option<Value>> {
-    let mut line = String::new();
-    BufReader::new(stdout).read_line(&mut line)?;
-    if line.is_empty() {
-        return Ok(None);
-    }
-    serde_json::from_str(&line)
-        .context("the supervisor says something else")
-        .map(Some)
+fn said(line: &str, event: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    (value["event"] == event).then_some(value)
+}
+
+/// Replaces all instances of a workload, or the one that is named, telling `show` how it goes.
+///
+/// # Errors
+/// Without root, when nobody has that name, or who is not ready in the end.
+pub fn restart(
+    (base, name): (&Path, &MeshName),
+    workload: &WorkloadId,
+    within: Duration,
+    show: &mut dyn FnMut(&Event),
+) -> anyhow::Result<()> {
+    need_root("leno restart")?;
+    let request = Request::Restart {
+        workload: workload.clone(),
+        within,
+    };
+    desk(base, name)?.ask(&request, show)
+}
+
+/// Has newer programs take over, telling `show` how it goes. Without a path, the sidecars' program
+/// is read anew from where it was.
+///
+/// # Errors
+/// Without root, or what could not take over.
+pub fn upgrade(
+    (base, name): (&Path, &MeshName),
+    programs: &Programs,
+    workloads: &[WorkloadId],
+    show: &mut dyn FnMut(&Event),
+) -> anyhow::Result<()> {
+    need_root("leno upgrade")?;
+    let found = |path: &Option<PathBuf>, name| {
+        let path = path.as_deref();
+        path.map(|path| find(Some(path), name)).transpose()
+    };
+    let request = Request::Upgrade {
+        proxy: found(&programs.proxy, "leno-proxy")?,
+        control: found(&programs.control, "leno-control")?,
+        workloads: workloads.to_vec(),
+    };
+    desk(base, name)?.ask(&request, show)
+}
+
+fn desk(base: &Path, name: &MeshName) -> anyhow::Result<Desk> {
+    Desk::find(&Folder::new(base, name))?.with_context(|| {
+        format!("nobody keeps a mesh {name} here: see `leno ps`, or bring it up with `leno up FILE`")
+    })
 }
 
 /// Takes a mesh down, and whatever is left of one.
@@ -141,6 +223,11 @@ pub fn down(base: &Path, name: &MeshName) -> anyhow::Result<()> {
 /// # Errors
 /// When a file of one cannot be read.
 pub fn list(base: &Path) -> anyhow::Result<Vec<State>> {
+    let load = |name: &MeshName| State::load(&Folder::new(base, name).state()).transpose();
+    names(base)?.iter().filter_map(load).collect()
+}
+
+fn names(base: &Path) -> anyhow::Result<Vec<MeshName>> {
     let entries = match fs::read_dir(base) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -150,7 +237,13 @@ pub fn list(base: &Path) -> anyhow::Result<Vec<State>> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect::<Vec<MeshName>>();
     names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-    let load = |name: &MeshName| State::load(&Folder::new(base, name).state()).transpose();
+    Ok(names)
+}
+
+/// Every mesh of which the state can be read.
+pub(crate) fn readable(base: &Path) -> Vec<State> {
+    let names = names(base).unwrap_or_default();
+    let load = |name: &MeshName| State::load(&Folder::new(base, name).state()).ok()?;
     names.iter().filter_map(load).collect()
 }
 
@@ -189,26 +282,16 @@ fn prepare(
 ) -> anyhow::Result<Job> {
     need_root("leno exec")?;
     let folder = Folder::new(base, name);
-    let state = State::load(&folder.state())?;
-    let state = state.with_context(|| format!("there is no mesh {name}: see `leno ps`"))?;
-    let running = state.workload(workload).with_context(|| {
-        let known: Vec<_> = state
-            .workloads
-            .iter()
-            .map(|one| one.id.to_string())
-            .collect();
-        format!(
-            "there is no workload {workload} in {name}: take one of {}",
-            known.join(", ")
-        )
-    })?;
+    let state = state_of(base, name)?;
+    let running = find_instance(&state, workload)?;
     let (program, args) = command
         .split_first()
         .ok_or_else(|| anyhow!("say what to run after --"))?;
+    let template = Template::load(&folder.instance(&running.id).template())?;
     let mut job = Job {
         program: program.into(),
         args: args.to_vec(),
-        ..running.job(&folder)
+        ..running.job(&folder, &template)
     };
     let terminal = std::env::var("TERM").ok();
     job.environment
@@ -216,26 +299,75 @@ fn prepare(
     Ok(job)
 }
 
+fn state_of(base: &Path, name: &MeshName) -> anyhow::Result<State> {
+    let state = State::load(&Folder::new(base, name).state())?;
+    state.with_context(|| format!("there is no mesh {name}: see `leno ps`"))
+}
+
+fn find_instance<'a>(state: &'a State, name: &WorkloadId) -> anyhow::Result<&'a Running> {
+    let missing = || {
+        let is_known = state.workloads.iter().any(|one| one.id == *name);
+        match is_known {
+            true => format!("{name} has no instance in {} now: see `leno ps`", state.name),
+            false => format!(
+                "there is no workload {name} in {}: take one of {}",
+                state.name,
+                state.known()
+            ),
+        }
+    };
+    state.workload(name).with_context(missing)
+}
+
+/// The logs of workloads, each line with whose it is: of all instances of those that are named, or
+/// of all there are; of their sidecars instead where that is asked for. Each with the file's path.
+///
+/// # Errors
+/// When there is no such mesh, or nobody of a name.
+pub fn log_files(
+    (base, name): (&Path, &MeshName),
+    workloads: &[WorkloadId],
+    of_sidecars: bool,
+) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let state = state_of(base, name)?;
+    for wanted in workloads {
+        find_instance(&state, wanted)?;
+    }
+    let folder = Folder::new(base, name);
+    let is_meant = |one: &&Running| {
+        let has_name = |id: &WorkloadId| workloads.contains(id);
+        workloads.is_empty() || has_name(&one.workload) || has_name(&one.id)
+    };
+    let program = if of_sidecars { "sidecar" } else { "application" };
+    let files = |one: &Running| {
+        let (id, own) = (one.id.to_string(), folder.instance(&one.id));
+        ["out", "err"].map(|stream| (id.clone(), own.output(program, stream)))
+    };
+    let meant = state.instances.iter().filter(is_meant);
+    Ok(meant.flat_map(files).collect())
+}
+
 impl Running {
     /// The place of its application, without a program.
-    pub(crate) fn job(&self, folder: &Folder) -> Job {
-        let own = folder.workload(&self.id);
+    pub(crate) fn job(&self, folder: &Folder, template: &Template) -> Job {
+        let own = folder.instance(&self.id);
         let home = own.application_home().display().to_string();
         let environment = [
             ("PATH", crate::job::PATH),
             ("HOME", &home),
-            ("LENO_WORKLOAD", self.id.name()),
+            ("LENO_WORKLOAD", self.workload.name()),
+            ("LENO_INSTANCE", self.id.name()),
             ("LENO_NAMESPACE", self.id.namespace()),
         ];
+        let own_words = environment.map(|(name, value)| (name.into(), value.into()));
+        let given = template.environment.iter().cloned();
         Job {
             directory: self.directory.clone(),
-            environment: environment
-                .map(|(name, value)| (name.into(), value.into()))
-                .into(),
+            environment: own_words.into_iter().chain(given).collect(),
             user: self.user,
             netns: Some(self.netns.clone()),
             cgroups: self.cgroups.clone(),
-            resolver: Some(own.resolver()),
+            resolver: self.has_resolver.then(|| own.resolver()),
             ..Job::default()
         }
     }

@@ -108,22 +108,41 @@ impl Folder {
         self.root.join(format!("{program}.{stream}"))
     }
 
-    /// A workload's folder.
+    /// Where the supervisor is asked for what it alone can do.
     #[must_use]
-    pub fn workload(&self, id: &WorkloadId) -> WorkloadFolder {
-        WorkloadFolder {
+    pub fn desk(&self) -> PathBuf {
+        self.root.join("supervisor.sock")
+    }
+
+    /// What the process is told that answers for names of other machines.
+    #[must_use]
+    pub fn resolver(&self) -> PathBuf {
+        self.root.join("resolver.yaml")
+    }
+
+    /// The folder in which a sidecar hands over to its successor: the sockets that it takes are
+    /// found by short paths only, and names of instances are long.
+    #[must_use]
+    pub fn handover(&self, offset: u32) -> PathBuf {
+        self.root.join("handover").join(offset.to_string())
+    }
+
+    /// The folder of an instance.
+    #[must_use]
+    pub fn instance(&self, id: &WorkloadId) -> InstanceFolder {
+        InstanceFolder {
             root: self.root.join("workloads").join(id.to_string()),
         }
     }
 }
 
-/// The folder of one workload, root's too.
+/// The folder of one instance, root's too.
 #[derive(Clone, Debug)]
-pub struct WorkloadFolder {
+pub struct InstanceFolder {
     root: PathBuf,
 }
 
-impl WorkloadFolder {
+impl InstanceFolder {
     /// All of it.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -140,6 +159,13 @@ impl WorkloadFolder {
     #[must_use]
     pub fn trust_bundle(&self) -> PathBuf {
         self.root.join("root.pem")
+    }
+
+    /// What it was made from, for root alone: what is in the environment of an application may be
+    /// a secret.
+    #[must_use]
+    pub fn template(&self) -> PathBuf {
+        self.root.join("template.json")
     }
 
     /// What its application has for `/etc/resolv.conf`.

@@ -4,7 +4,8 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,15 +13,20 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow};
 use rustix::fs::Mode;
-use rustix::io::Errno;
-use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Gid, Uid, setsid, umask};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags, clear_ambient_capability_set,
+    CapabilitySet, CapabilitySets, LinkNameSpaceType, clear_ambient_capability_set,
     move_into_link_name_space, remove_capability_from_bounding_set, set_capabilities,
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use serde::{Deserialize, Serialize};
+
+/// Listening sockets that a program is given.
+mod sockets;
+
+/// What a program finds at `/etc/resolv.conf`.
+mod resolver;
 
 const RESOLVER: &str = "/etc/resolv.conf";
 
@@ -43,6 +49,10 @@ pub struct Job {
     pub cgroups: Vec<PathBuf>,
     /// What it finds at `/etc/resolv.conf`; none: what we find there.
     pub resolver: Option<PathBuf>,
+    /// Addresses of this machine's own network, where sockets listen that it is given: as systemd's
+    /// socket activation has it, from descriptor 3 on. Not of [`Job::run_attached`].
+    #[serde(default)]
+    pub sockets: Vec<SocketAddr>,
     /// What it reads from its standard input; none: nothing. Not of [`Job::run_attached`].
     pub input: Option<String>,
 }
@@ -53,7 +63,9 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 /// Reads a job from standard input and becomes it. When that fails, whoever wrote it is told
 /// through the same socket, which closes itself when it succeeds.
 pub fn run_from_stdin() -> anyhow::Error {
-    let socket = match io::stdin().as_fd().try_clone_to_owned() {
+    // Beyond the descriptors that are given away: it is needed until the very last.
+    let beyond = sockets::FIRST + sockets::SOCKETS_MAX as i32;
+    let socket = match fcntl_dupfd_cloexec(io::stdin(), beyond) {
         Ok(socket) => UnixStream::from(socket),
         Err(error) => return anyhow!("duplicate the standard input: {error}"),
     };
@@ -78,11 +90,12 @@ impl Job {
         let become_it = || {
             setsid().context("begin a session")?;
             let stdin = self.stdin()?;
+            let sockets = sockets::open(&self.sockets)?;
             self.enter()?;
-            Ok(stdin)
+            Ok((stdin, sockets))
         };
         match become_it() {
-            Ok(stdin) => self.execute(stdin),
+            Ok((stdin, sockets)) => self.execute(stdin, sockets),
             Err(error) => error,
         }
     }
@@ -90,7 +103,7 @@ impl Job {
     /// Becomes the program at the terminal that we have. Returns only when that fails.
     pub fn run_attached(&self) -> anyhow::Error {
         match self.enter() {
-            Ok(()) => self.execute(Stdio::inherit()),
+            Ok(()) => self.execute(Stdio::inherit(), Vec::new()),
             Err(error) => error,
         }
     }
@@ -118,7 +131,7 @@ impl Job {
             move_into_link_name_space(namespace.as_fd(), kind).with_context(context)?;
         }
         if let Some(file) = &self.resolver {
-            cover_resolver(file)?;
+            resolver::cover(file, Path::new(RESOLVER))?;
         }
         umask(Mode::from_raw_mode(0o022));
         drop_privileges(self.user)?;
@@ -129,13 +142,17 @@ impl Job {
         })
     }
 
-    fn execute(&self, stdin: Stdio) -> anyhow::Error {
-        let error = Command::new(&self.program)
+    fn execute(&self, stdin: Stdio, sockets: Vec<OwnedFd>) -> anyhow::Error {
+        let mut command = Command::new(&self.program);
+        command
             .args(&self.args)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(stdin)
-            .exec();
+            .stdin(stdin);
+        if let Err(error) = sockets::hand_over(&mut command, sockets) {
+            return error;
+        }
+        let error = command.exec();
         let (program, user) = (self.program.display(), self.user);
         match error.kind() {
             io::ErrorKind::NotFound => anyhow!(
@@ -149,19 +166,6 @@ impl Job {
             _ => anyhow!(error).context(format!("execute {program}")),
         }
     }
-}
-
-/// A mount namespace of our own in which `file` lies over the resolver's.
-fn cover_resolver(file: &Path) -> anyhow::Result<()> {
-    #[expect(deprecated, reason = "sound for NEWNS, which shares no descriptors")]
-    rustix::thread::unshare(UnshareFlags::NEWNS).context("make a mount namespace")?;
-    let mode = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", mode).context("keep mounts to ourselves")?;
-    // Often a link. With none there is nothing to cover: names still go to the sidecar.
-    let Ok(target) = fs::canonicalize(RESOLVER) else {
-        return Ok(());
-    };
-    mount_bind(file, &target).with_context(|| format!("mount {} over {RESOLVER}", file.display()))
 }
 
 /// Leaves root for good: no capability, no group, and no way back through a setuid program.

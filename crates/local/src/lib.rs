@@ -1,5 +1,5 @@
-//! One machine as a mesh: each workload in a network namespace with its sidecar, watched by a
-//! supervisor. Called by the commands up, down, ps and exec. Must never touch a namespace, link,
+//! One machine as a mesh: each instance of a workload in a network namespace with its sidecar,
+//! watched by a supervisor. Called by the commands that bring it up, look at it and take it down. Must never touch a namespace, link,
 //! process, cgroup or folder that it did not make, nor know anything of Kubernetes.
 
 /// What things are called: meshes, workloads, and what the kernel knows them by.
@@ -9,7 +9,13 @@ pub mod name;
 pub mod mesh;
 
 /// Who gets which addresses and users.
-pub mod plan;
+mod plan;
+
+/// What an instance is made from.
+mod template;
+
+/// What is to be done so that there is what is wanted.
+mod reconcile;
 
 /// Which users this machine has.
 mod users;
@@ -24,7 +30,7 @@ pub mod state;
 mod network;
 
 /// What a workload may use and what it used.
-mod cgroup;
+pub mod cgroup;
 
 /// A program and the place it runs in; turning this process into it.
 pub mod job;
@@ -32,14 +38,20 @@ pub mod job;
 /// Starting jobs, knowing them again, ending them.
 pub mod process;
 
-/// A process that is started again when it ends.
-mod kept;
+/// Whether an application answers.
+pub mod probe;
+
+/// A process whose end can be waited for.
+mod watched;
+
+/// How long to wait before something is started again.
+mod backoff;
 
 /// Files that somebody else may write to, read by root.
 mod foreign;
 
 /// Files that programs write what they have to say to.
-mod logs;
+pub mod logs;
 
 /// What the control plane and the sidecars print when they are ready.
 mod ready;
@@ -50,20 +62,24 @@ mod operator;
 /// The files that are written for the control plane, sidecars and applications.
 mod written;
 
-/// Signals as something to wait for.
-mod signals;
-
 /// Brings a mesh up and keeps it.
 pub mod supervisor;
 
 /// Takes a mesh down, whatever is left of it.
 pub mod teardown;
 
+/// The other side of the supervisor's desk.
+mod client;
+
 /// What the commands do.
 pub mod command;
+
+/// What sidecars say of themselves.
+pub mod inspect;
 
 /// Meshes as people see them.
 pub mod table;
 
 pub use command::{Programs, down, exec, list, only, up};
-pub use supervisor::Start;
+pub use supervisor::desk::Event;
+pub use supervisor::{READY_WITHIN, Start};

@@ -1,10 +1,12 @@
 //! What is to run, as the user's file says: the part of a mesh that this machine has to know.
 //! Made by [`read`] from the resources that the control plane reads too.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use control::kinds::{MeshConfig, Object, Resource};
+use anyhow::ensure;
+use control::kinds::{self, MeshConfig, Object, Resource};
 use control::source::Source;
 use intercept::Cidr;
 
@@ -21,17 +23,27 @@ pub struct Mesh {
     pub workloads: Vec<Workload>,
 }
 
-/// One application that has a sidecar.
+/// One application, in as many instances as it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Its name.
     pub id: WorkloadId,
-    /// Whose identity its sidecar has.
-    pub service_account: String,
-    /// What is run; empty: the sidecar and the namespace alone.
-    pub command: Vec<String>,
-    /// The user that it runs as; none: one of its own.
-    pub user: Option<String>,
+    /// As the file says.
+    pub spec: kinds::Workload,
+    /// Those that it is started after.
+    pub depends_on: Vec<WorkloadId>,
+    /// Addresses of this machine that its sidecar listens at.
+    pub sockets: Vec<SocketAddr>,
+    /// The line of the file in which it begins.
+    pub line: Option<usize>,
+}
+
+impl Mesh {
+    /// The workload of that name.
+    #[must_use]
+    pub fn workload(&self, id: &WorkloadId) -> Option<&Workload> {
+        self.workloads.iter().find(|one| one.id == *id)
+    }
 }
 
 /// Reads the file as the control plane will.
@@ -44,17 +56,11 @@ pub fn read(path: &Path) -> anyhow::Result<Mesh> {
 
 fn of(resources: &[Arc<Resource>]) -> anyhow::Result<Mesh> {
     let mut config = MeshConfig::default();
-    let mut workloads = Vec::new();
+    let mut workloads: Vec<Workload> = Vec::new();
     for resource in resources {
-        let key = &resource.key;
         match &resource.object {
             Object::MeshConfig(found) => config = found.clone(),
-            Object::Workload(found) => workloads.push(Workload {
-                id: WorkloadId::new(&key.namespace, &key.name)?,
-                service_account: found.account.name.clone(),
-                command: found.command.clone(),
-                user: found.user.clone(),
-            }),
+            Object::Workload(found) => workloads.push(workload(resource, found)?),
             _ => {}
         }
     }
@@ -62,11 +68,39 @@ fn of(resources: &[Arc<Resource>]) -> anyhow::Result<Mesh> {
         .workload_cidrs
         .iter()
         .map(|range| range.to_string().parse());
-    Ok(Mesh {
+    let mesh = Mesh {
         trust_domain: config.trust_domain,
         workload_cidrs: ranges.collect::<Result<_, _>>()?,
         workloads,
+    };
+    check_dependencies(&mesh.workloads)?;
+    Ok(mesh)
+}
+
+fn workload(resource: &Resource, spec: &kinds::Workload) -> anyhow::Result<Workload> {
+    let id = |key: &kinds::WorkloadKey| WorkloadId::new(&key.namespace, &key.name);
+    Ok(Workload {
+        id: WorkloadId::new(&resource.key.namespace, &resource.key.name)?,
+        depends_on: spec.depends_on.iter().map(id).collect::<Result<_, _>>()?,
+        spec: spec.clone(),
+        sockets: Vec::new(),
+        line: resource.origin.place.map(|place| place.line),
     })
+}
+
+/// Nobody may wait for somebody who is not there. Circles are refused by the source.
+fn check_dependencies(workloads: &[Workload]) -> anyhow::Result<()> {
+    for workload in workloads {
+        for other in &workload.depends_on {
+            ensure!(
+                workloads.iter().any(|one| one.id == *other),
+                "the workload {} depends on {other}, which is not there: add it, or remove it \
+                 from dependsOn",
+                workload.id
+            );
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -80,6 +114,16 @@ mod tests {
         read(&path)
     }
 
+    fn waiting(waits: &[(&str, &str)]) -> anyhow::Result<Mesh> {
+        let document = |(name, on): &(&str, &str)| {
+            format!(
+                "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: {name}}}\n\
+                 spec: {{command: [\"true\"], dependsOn: [{on}]}}\n"
+            )
+        };
+        read_text(&waits.iter().map(document).collect::<String>())
+    }
+
     #[test]
     fn knows_what_to_run_and_passes_over_the_rest() {
         let mesh = read_text(
@@ -89,18 +133,18 @@ mod tests {
              apiVersion: leno.dev/v1alpha1\nkind: Workload\n\
              metadata: {name: hello, namespace: shop}\n\
              spec: {serviceAccount: greeter, command: [./hello, -v], user: \"1234\"}\n",
-        );
-        let expected = Mesh {
-            trust_domain: "example.org".into(),
-            workload_cidrs: vec!["10.1.0.0/24".parse().unwrap()],
-            workloads: vec![Workload {
-                id: "hello.shop".parse().unwrap(),
-                service_account: "greeter".into(),
-                command: vec!["./hello".into(), "-v".into()],
-                user: Some("1234".into()),
-            }],
+        )
+        .unwrap();
+        assert_eq!(mesh.trust_domain, "example.org");
+        assert_eq!(mesh.workload_cidrs, ["10.1.0.0/24".parse().unwrap()]);
+        let [hello] = &*mesh.workloads else {
+            panic!("{mesh:?}")
         };
-        assert_eq!(mesh.unwrap(), expected);
+        assert_eq!(hello.id, "hello.shop".parse().unwrap());
+        assert_eq!(hello.spec.account.name, "greeter");
+        assert_eq!(hello.spec.command, ["./hello", "-v"]);
+        assert_eq!(hello.spec.user.as_deref(), Some("1234"));
+        assert_eq!(hello.line, Some(10));
     }
 
     #[test]
@@ -111,5 +155,14 @@ mod tests {
             text.contains("mesh.yaml:2:7") && text.contains("`Service`"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn who_waits_in_a_circle_is_named() {
+        assert!(waiting(&[("a", "b, c"), ("b", "c"), ("c", "")]).is_ok());
+        let error = waiting(&[("x", "a"), ("a", "b"), ("b", "c"), ("c", "a")]).unwrap_err();
+        assert!(error.to_string().contains("default/a → default/b → default/c"), "{error}");
+        let error = waiting(&[("a", "db")]).unwrap_err();
+        assert!(error.to_string().contains("db, which is not there"), "{error}");
     }
 }

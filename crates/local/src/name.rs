@@ -34,10 +34,10 @@ impl MeshName {
         format!("leno-{}", self.tag())
     }
 
-    /// This machine's end of the wire to the workload with that index.
+    /// This machine's end of the wire to the instance with that place among the addresses.
     #[must_use]
-    pub fn link(&self, index: usize) -> String {
-        format!("ln{}-{index}", self.tag())
+    pub fn link(&self, offset: u32) -> String {
+        format!("ln{}-{offset}", self.tag())
     }
 
     /// What the names of all namespaces and cgroups of this mesh begin with.
@@ -46,10 +46,10 @@ impl MeshName {
         format!("leno-{}.", self.0)
     }
 
-    /// The network namespace of a workload.
+    /// The network namespace of an instance.
     #[must_use]
-    pub fn namespace(&self, workload: &WorkloadId) -> String {
-        format!("{}{workload}", self.prefix())
+    pub fn namespace(&self, instance: &WorkloadId) -> String {
+        format!("{}{instance}", self.prefix())
     }
 
     /// The name itself where it is short, else a number made from it.
@@ -96,7 +96,8 @@ impl From<MeshName> for String {
     }
 }
 
-/// A workload of a mesh; shown as `name` where its namespace is `default`, else `name.namespace`.
+/// A workload of a mesh, or an instance of one; shown as `name` where its namespace is `default`,
+/// else `name.namespace`.
 ///
 /// Invariant: neither part has anything but letters, digits and `-`, so that it may stand in paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -135,6 +136,14 @@ impl WorkloadId {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// One instance of this workload.
+    ///
+    /// # Errors
+    /// When the workload's name leaves no room for the number.
+    pub fn instance(&self, ordinal: u32) -> Result<Self, LabelError> {
+        Self::new(&self.namespace, &format!("{}-{ordinal}", self.name))
     }
 }
 
@@ -217,5 +226,13 @@ mod tests {
         for text in ["", "../etc", "a.b.c", "Hello", "a."] {
             assert!(text.parse::<WorkloadId>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_instance_has_the_name_of_its_workload_and_a_number() {
+        let workload: WorkloadId = "hello.shop".parse().unwrap();
+        assert_eq!(workload.instance(7).unwrap().to_string(), "hello-7.shop");
+        let long: WorkloadId = "a".repeat(62).parse().unwrap();
+        assert!(long.instance(7).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Bridge, namespaces, wires and addresses, as scripts for `ip`: few processes, however many
-//! workloads. Called by the supervisor and by whoever cleans up after it.
+//! Bridge, namespaces, wires and addresses, as scripts for `ip`. Called by the supervisor and by
+//! whoever cleans up after it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,15 +11,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use intercept::{Backend, Cidr, Policy, netns};
 
-use crate::name::MeshName;
-use crate::plan::{Placed, Plan};
+use crate::name::{MeshName, WorkloadId};
+use crate::plan::{Ground, Placed};
 
 /// Where `ip` keeps the namespaces that have names.
 const NAMESPACES: &str = "/run/netns";
-/// The interface of a workload.
+/// The interface of an instance.
 const INTERFACE: &str = "eth0";
 
-/// Settings of every workload's namespace: addresses hold at once and are ours alone, and what has
+/// Settings of every instance's namespace: addresses hold at once and are ours alone, and what has
 /// no privileges may still have a low port and `ping`.
 const SETTINGS: &[(&str, &str)] = &[
     ("ipv6/conf/eth0/accept_dad", "0"),
@@ -28,31 +28,53 @@ const SETTINGS: &[(&str, &str)] = &[
     ("ipv4/ping_group_range", "0 2147483647"),
 ];
 
-/// The path of a workload's namespace.
-pub(crate) fn path(plan: &Plan, placed: &Placed) -> PathBuf {
-    Path::new(NAMESPACES).join(plan.name.namespace(placed.id()))
+/// The path of an instance's namespace.
+pub(crate) fn path(name: &MeshName, instance: &WorkloadId) -> PathBuf {
+    Path::new(NAMESPACES).join(name.namespace(instance))
 }
 
-/// Makes everything, with the rules of `policy` in each namespace.
-pub(crate) fn build(plan: &Plan, policy: &Policy) -> anyhow::Result<()> {
-    ip(&outer_script(plan)).context("make the mesh's network")?;
-    quieten(&plan.name.bridge());
-    for placed in &plan.workloads {
-        quieten(&plan.name.link(placed.index));
-        let build = || {
-            for (name, value) in SETTINGS {
-                set(name, value)?;
-            }
-            ip(&inner_script(plan, placed))?;
-            intercept::apply(None, policy, Backend::Detect)?;
-            anyhow::Ok(())
-        };
-        let built = netns::inside(&path(plan, placed), build).map_err(anyhow::Error::from);
-        built
-            .flatten()
-            .with_context(|| format!("make the network of {}", placed.id()))?;
-    }
+/// Makes the bridge, with this machine's addresses.
+pub(crate) fn build(ground: &Ground) -> anyhow::Result<()> {
+    ip(&bridge_script(ground)).context("make the mesh's network")?;
+    quieten(&ground.name.bridge());
     Ok(())
+}
+
+/// Makes the network of an instance, with the rules of `policy`.
+pub(crate) fn build_instance(
+    ground: &Ground,
+    placed: &Placed,
+    policy: Option<&Policy>,
+) -> anyhow::Result<()> {
+    let context = || format!("make the network of {}", placed.id);
+    ip(&outer_script(ground, placed)).with_context(context)?;
+    quieten(&ground.name.link(placed.offset));
+    let build = || {
+        for (name, value) in SETTINGS {
+            set(name, value)?;
+        }
+        ip(&inner_script(ground, placed))?;
+        if let Some(policy) = policy {
+            intercept::apply(None, policy, Backend::Detect)?;
+        }
+        anyhow::Ok(())
+    };
+    let built = netns::inside(&path(&ground.name, &placed.id), build).map_err(anyhow::Error::from);
+    built.flatten().with_context(context)
+}
+
+/// Removes the network of an instance, whatever there is of it.
+pub(crate) fn remove_instance(name: &MeshName, instance: &WorkloadId, offset: u32) {
+    let (link, namespace) = (name.link(offset), name.namespace(instance));
+    let mut script = String::new();
+    if is_link(&link) {
+        let _ = writeln!(script, "link del {link}");
+    }
+    if Path::new(NAMESPACES).join(&namespace).exists() {
+        let _ = writeln!(script, "netns del {namespace}");
+    }
+    // What is left is removed with the mesh.
+    let _ = ip_all(&script);
 }
 
 /// Removes whatever carries the mesh's name; gives what could not be.
@@ -70,6 +92,11 @@ pub(crate) fn remove(name: &MeshName) -> Vec<String> {
     }
     let failed = ip_all(&script).err().map(|error| format!("{error:#}"));
     failed.filter(|_| is_there(name)).into_iter().collect()
+}
+
+/// Whether its bridge is there.
+pub(crate) fn has_bridge(name: &MeshName) -> bool {
+    is_link(&name.bridge())
 }
 
 /// Whether anything carries the mesh's name.
@@ -119,34 +146,36 @@ fn range(word: &str) -> Option<Cidr> {
     word.parse().ok().or_else(single)
 }
 
-/// What is made in our own namespace.
-fn outer_script(plan: &Plan) -> String {
-    let bridge = plan.name.bridge();
+/// The bridge.
+fn bridge_script(ground: &Ground) -> String {
+    let bridge = ground.name.bridge();
     let mut script = format!("link add {bridge} type bridge mcast_snooping 0\n");
-    for (gateway, prefix) in plan.gateways.iter().zip(&plan.prefixes) {
-        let _ = writeln!(script, "{}", address(*gateway, *prefix, &bridge));
+    for (gateway, range) in ground.gateways().into_iter().zip(&ground.ranges) {
+        let _ = writeln!(script, "{}", address(gateway, range.prefix(), &bridge));
     }
     let _ = writeln!(script, "link set {bridge} up");
-    for placed in &plan.workloads {
-        let (namespace, link) = (
-            plan.name.namespace(placed.id()),
-            plan.name.link(placed.index),
-        );
-        let _ = writeln!(script, "netns add {namespace}");
-        let peer = format!("peer name {INTERFACE} netns {namespace}");
-        let _ = writeln!(script, "link add {link} master {bridge} type veth {peer}");
-        let _ = writeln!(script, "link set {link} up");
-    }
     script
 }
 
-/// What is made in a workload's.
-fn inner_script(plan: &Plan, placed: &Placed) -> String {
+/// What is made in our own namespace for an instance.
+fn outer_script(ground: &Ground, placed: &Placed) -> String {
+    let name = &ground.name;
+    let (bridge, namespace) = (name.bridge(), name.namespace(&placed.id));
+    let link = name.link(placed.offset);
+    format!(
+        "netns add {namespace}\n\
+         link add {link} master {bridge} type veth peer name {INTERFACE} netns {namespace}\n\
+         link set {link} up\n"
+    )
+}
+
+/// What is made in its own.
+fn inner_script(ground: &Ground, placed: &Placed) -> String {
     let mut script = format!("link set lo up\nlink set {INTERFACE} up\n");
-    for (addr, prefix) in placed.addresses.iter().zip(&plan.prefixes) {
-        let _ = writeln!(script, "{}", address(*addr, *prefix, INTERFACE));
+    for (addr, range) in placed.addresses.iter().zip(&ground.ranges) {
+        let _ = writeln!(script, "{}", address(*addr, range.prefix(), INTERFACE));
     }
-    for gateway in &plan.gateways {
+    for gateway in ground.gateways() {
         let _ = writeln!(script, "route add default via {gateway}");
     }
     // What is redirected to loopback from a socket that is bound to the interface stays here too.
@@ -218,39 +247,31 @@ fn run_ip(args: &[&str], script: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mesh::{Mesh, Workload};
-    use crate::plan;
-
-    fn plan() -> Plan {
-        let workload = Workload {
-            id: "hello.shop".parse().unwrap(),
-            service_account: "hello".into(),
-            command: Vec::new(),
-            user: None,
-        };
-        let mesh = Mesh {
-            trust_domain: "cluster.local".into(),
-            workload_cidrs: ["10.77.0.0/16", "fd77::/112"]
-                .map(|cidr| cidr.parse().unwrap())
-                .into(),
-            workloads: vec![workload],
-        };
-        plan::make("demo".parse().unwrap(), mesh, &plan::Taken::default()).unwrap()
-    }
 
     #[test]
     fn scripts_are_as_an_operator_would_type_them() {
-        let plan = plan();
-        let outer = "\
+        let ground = Ground {
+            name: "demo".parse().unwrap(),
+            trust_domain: "cluster.local".into(),
+            ranges: ["10.77.0.0/16", "fd77::/112"]
+                .map(|cidr| cidr.parse().unwrap())
+                .into(),
+        };
+        let id = "hello-0.shop".parse().unwrap();
+        let placed = ground.place(id, &[].into()).unwrap();
+        let bridge = "\
 link add leno-demo type bridge mcast_snooping 0
 addr add 10.77.0.1/16 dev leno-demo
 addr add fd77::1/112 dev leno-demo nodad
 link set leno-demo up
-netns add leno-demo.hello.shop
-link add lndemo-0 master leno-demo type veth peer name eth0 netns leno-demo.hello.shop
-link set lndemo-0 up
 ";
-        assert_eq!(outer_script(&plan), outer);
+        assert_eq!(bridge_script(&ground), bridge);
+        let outer = "\
+netns add leno-demo.hello-0.shop
+link add lndemo-2 master leno-demo type veth peer name eth0 netns leno-demo.hello-0.shop
+link set lndemo-2 up
+";
+        assert_eq!(outer_script(&ground, &placed), outer);
         let inner = "\
 link set lo up
 link set eth0 up
@@ -260,7 +281,7 @@ route add default via 10.77.0.1
 route add default via fd77::1
 route add unreachable 127.0.0.0/8
 ";
-        assert_eq!(inner_script(&plan, &plan.workloads[0]), inner);
+        assert_eq!(inner_script(&ground, &placed), inner);
     }
 
     #[test]

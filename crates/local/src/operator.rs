@@ -1,5 +1,5 @@
 //! Asking the control plane, over its operator socket: one request, one answer, HTTP/1.1 with JSON.
-//! Called by the supervisor.
+//! Called by the supervisor, on threads that may wait.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,21 +16,32 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A token or a reason, and no more: a pipe holds it, which a sidecar reads it from.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
-/// A token with which the sidecar of `workload` gets its first certificate, once.
-pub(crate) fn token(socket: &Path, workload: &WorkloadId) -> anyhow::Result<String> {
-    let body = json!({"namespace": workload.namespace(), "workload": workload.name()});
-    let answer = post(socket, "/v1/tokens", &body)?;
+/// A token with which the sidecar of `instance` gets its first certificate, once.
+pub(crate) fn token(socket: &Path, instance: &WorkloadId) -> anyhow::Result<String> {
+    let body = json!({"namespace": instance.namespace(), "workload": instance.name()});
+    let answer = post(socket, "/v1/tokens", &body, PATIENCE)?;
     let token = answer["token"].as_str();
     token
         .map(str::to_owned)
         .context("the control plane's answer has no token")
 }
 
-fn post(socket: &Path, path: &str, body: &Value) -> anyhow::Result<Value> {
+/// Has the control plane read its sources and tell everybody; gives those who have not
+/// acknowledged everything within `limit`.
+pub(crate) fn settle(socket: &Path, limit: Duration) -> anyhow::Result<Vec<String>> {
+    let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let body = json!({"timeoutMs": millis});
+    let answer = post(socket, "/v1/settle", &body, limit + PATIENCE)?;
+    let behind = answer["behind"].as_array().cloned().unwrap_or_default();
+    let names = behind.iter().filter_map(Value::as_str);
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn post(socket: &Path, path: &str, body: &Value, patience: Duration) -> anyhow::Result<Value> {
     let context = || format!("ask the control plane at {}", socket.display());
     let mut stream = UnixStream::connect(socket).with_context(context)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     let body = body.to_string();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: leno\r\nconnection: close\r\n\

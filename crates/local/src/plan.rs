@@ -5,159 +5,202 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use anyhow::{Context, bail, ensure};
+use control::kinds::Interception;
 use intercept::{Cidr, Ipv6, Policy};
 
-use crate::mesh::{Mesh, Workload};
+use crate::mesh::Mesh;
 use crate::name::{MeshName, WorkloadId};
 
 /// Users that systems leave to nobody: between those of containers and the dynamic ones.
 const USERS: RangeInclusive<u32> = 60600..=61183;
+/// The first address of a range is the network's, the second this machine's.
+const OFFSET_MIN: u32 = 2;
 
 /// What this machine has already.
 #[derive(Clone, Debug, Default)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Ranges that packets are routed to, with who routes them there.
-    pub routes: Vec<(Cidr, String)>,
+    pub(crate) routes: Vec<(Cidr, String)>,
     /// Users with a name or a process.
-    pub users: BTreeSet<u32>,
+    pub(crate) users: BTreeSet<u32>,
     /// Users by name.
-    pub names: BTreeMap<String, u32>,
+    pub(crate) names: BTreeMap<String, u32>,
 }
 
-/// A mesh with everything decided.
-#[derive(Clone, Debug)]
-pub struct Plan {
+/// What is decided once, and holds as long as the mesh is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ground {
     /// What it is called.
-    pub name: MeshName,
+    pub(crate) name: MeshName,
     /// First part of all identities.
-    pub trust_domain: String,
-    /// This machine's own addresses in the mesh, where the control plane listens.
-    pub gateways: Vec<IpAddr>,
-    /// Prefixes of the ranges, in the order of the gateways.
-    pub prefixes: Vec<u8>,
-    /// The control plane's user.
-    pub control_user: u32,
-    /// In the order of the file.
-    pub workloads: Vec<Placed>,
+    pub(crate) trust_domain: String,
+    /// Where instances get their addresses.
+    pub(crate) ranges: Vec<Cidr>,
 }
 
-/// A workload with its place.
+/// An instance with everything decided.
 #[derive(Clone, Debug)]
-pub struct Placed {
-    /// As the file says.
-    pub workload: Workload,
-    /// Its place in the file, from 0.
-    pub index: usize,
+pub(crate) struct Placed {
+    /// Its name.
+    pub(crate) id: WorkloadId,
+    /// Its place among the addresses.
+    pub(crate) offset: u32,
     /// One of each family.
-    pub addresses: Vec<IpAddr>,
-    /// Its application's user and group.
-    pub user: u32,
+    pub(crate) addresses: Vec<IpAddr>,
 }
 
-impl Plan {
-    /// The rules of its namespaces.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        let has_ipv6 = self.gateways.iter().any(IpAddr::is_ipv6);
+impl Ground {
+    /// That of a mesh as its file says.
+    ///
+    /// # Errors
+    /// When there are no ranges, or two of a family.
+    pub(crate) fn of(name: MeshName, mesh: &Mesh) -> anyhow::Result<Self> {
+        let ranges = &mesh.workload_cidrs;
+        ensure!(
+            !ranges.is_empty(),
+            "a mesh on one machine needs addresses: give workloadCIDRs in MeshConfig"
+        );
+        for family in [false, true] {
+            let of_family = ranges.iter().filter(|range| range.is_ipv6() == family);
+            let count = of_family.count();
+            ensure!(
+                count <= 1,
+                "workloadCIDRs has {count} ranges of one family: keep one of IPv4 and one of IPv6"
+            );
+        }
+        Ok(Self {
+            name,
+            trust_domain: mesh.trust_domain.clone(),
+            ranges: ranges.clone(),
+        })
+    }
+
+    /// Whether this machine has the ranges for us.
+    ///
+    /// # Errors
+    /// Who has them else.
+    pub(crate) fn check_free(&self, taken: &Taken) -> anyhow::Result<()> {
+        for range in &self.ranges {
+            let clash = taken.routes.iter().find(|(route, _)| route.overlaps(range));
+            if let Some((route, by)) = clash {
+                bail!(
+                    "the addresses {range} are in use on this machine ({route} {by}): choose \
+                     others with workloadCIDRs in MeshConfig, or see `leno ps` for a mesh to take \
+                     down"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// This machine's own addresses in the mesh, where the control plane listens.
+    pub(crate) fn gateways(&self) -> Vec<IpAddr> {
+        let ranges = self.ranges.iter();
+        ranges.filter_map(|range| range.nth(1)).collect()
+    }
+
+    /// What belongs to an offset, one address of each family; the last of IPv4 is the broadcast.
+    ///
+    /// # Errors
+    /// When a range is too small.
+    pub(crate) fn addresses(&self, offset: u32) -> anyhow::Result<Vec<IpAddr>> {
+        let offset = u128::from(offset);
+        let find = |range: &Cidr| {
+            let is_last = range.nth(offset + 1).is_none() && !range.is_ipv6();
+            let addr = range.nth(offset).filter(|_| !is_last);
+            addr.with_context(|| {
+                format!("{range} has too few addresses: take a shorter prefix in workloadCIDRs")
+            })
+        };
+        self.ranges.iter().map(find).collect()
+    }
+
+    /// The lowest place that is not among `used`.
+    ///
+    /// # Errors
+    /// When a range is too small.
+    pub(crate) fn place(&self, id: WorkloadId, used: &BTreeSet<u32>) -> anyhow::Result<Placed> {
+        let mut free = (OFFSET_MIN..).filter(|offset| !used.contains(offset));
+        let offset = free.next().context("more instances than numbers")?;
+        Ok(Placed {
+            addresses: self.addresses(offset)?,
+            id,
+            offset,
+        })
+    }
+
+    /// The rules of a namespace whose sidecar runs as `user`.
+    pub(crate) fn policy(&self, user: u32, interception: Interception) -> Policy {
+        let has_ipv6 = self.ranges.iter().any(Cidr::is_ipv6);
+        let own = Policy::default();
+        let (inbound, outbound) = sides(interception);
+        let everything = || vec![0..=u16::MAX];
         Policy {
+            bypass_uid: user,
             ipv6: if has_ipv6 { Ipv6::Redirect } else { Ipv6::Drop },
-            ..Policy::default()
+            dns_port: own.dns_port.filter(|_| outbound),
+            excluded_inbound_ports: match inbound {
+                true => own.excluded_inbound_ports.clone(),
+                false => everything(),
+            },
+            excluded_outbound_ports: match outbound {
+                true => own.excluded_outbound_ports.clone(),
+                false => everything(),
+            },
+            ..own
         }
     }
 }
 
-impl Placed {
-    /// Its name.
-    #[must_use]
-    pub fn id(&self) -> &WorkloadId {
-        &self.workload.id
+/// Whether what comes, and what goes, is redirected.
+pub(crate) const fn sides(interception: Interception) -> (bool, bool) {
+    match interception {
+        Interception::Both => (true, true),
+        Interception::Inbound => (true, false),
+        Interception::Outbound => (false, true),
+        Interception::None => (false, false),
     }
 }
 
-/// Decides.
+/// Whether everything of a file can be had on this machine.
 ///
 /// # Errors
-/// When a name comes twice, a range is too small or in use, or a user may not be used.
-pub fn make(name: MeshName, mesh: Mesh, taken: &Taken) -> anyhow::Result<Plan> {
-    check_ranges(&mesh.workload_cidrs, taken)?;
-    let ranges = mesh.workload_cidrs;
-    let mut users = USERS.filter(|user| !taken.users.contains(user));
-    let mut next_user = || {
-        users.next().with_context(|| {
-            let (first, last) = (USERS.start(), USERS.end());
-            format!("all users from {first} to {last} are taken: end what runs as them")
-        })
-    };
-    let control_user = next_user()?;
-    let mut workloads: Vec<Placed> = Vec::new();
-    for (index, workload) in mesh.workloads.into_iter().enumerate() {
-        let id = workload.id.clone();
-        ensure!(
-            workloads.iter().all(|other| *other.id() != id),
-            "the workload {id} is there twice: rename one of them"
-        );
-        let user = match &workload.user {
-            Some(user) => given_user(user, taken).with_context(|| format!("workload {id}"))?,
-            None => next_user()?,
-        };
-        workloads.push(Placed {
-            addresses: addresses(&ranges, index)?,
-            workload,
-            index,
-            user,
-        });
+/// When there are too few addresses, or a user may not be used.
+pub(crate) fn check(ground: &Ground, mesh: &Mesh, taken: &Taken) -> anyhow::Result<()> {
+    let count: u32 = mesh.workloads.iter().map(|one| one.spec.replicas).sum();
+    if let Some(last) = count.checked_sub(1) {
+        ground.addresses(OFFSET_MIN + last)?;
     }
-    Ok(Plan {
-        name,
-        trust_domain: mesh.trust_domain,
-        gateways: ranges.iter().filter_map(|range| range.nth(1)).collect(),
-        prefixes: ranges.iter().map(Cidr::prefix).collect(),
-        control_user,
-        workloads,
-    })
-}
-
-fn check_ranges(ranges: &[Cidr], taken: &Taken) -> anyhow::Result<()> {
-    ensure!(
-        !ranges.is_empty(),
-        "a mesh on one machine needs addresses: give workloadCIDRs in MeshConfig"
-    );
-    for family in [false, true] {
-        let count = ranges
-            .iter()
-            .filter(|range| range.is_ipv6() == family)
-            .count();
-        ensure!(
-            count <= 1,
-            "workloadCIDRs has {count} ranges of one family: keep one of IPv4 and one of IPv6"
-        );
-    }
-    for range in ranges {
-        let clash = taken.routes.iter().find(|(route, _)| route.overlaps(range));
-        if let Some((route, by)) = clash {
-            bail!(
-                "the addresses {range} are in use on this machine ({route} {by}): choose others \
-                 with workloadCIDRs in MeshConfig, or see `leno ps` for a mesh to take down"
-            );
+    for workload in &mesh.workloads {
+        workload.id.instance(0)?;
+        if let Some(user) = &workload.spec.user {
+            given_user(user, taken).with_context(|| format!("workload {}", workload.id))?;
         }
     }
     Ok(())
 }
 
-/// The first address is the gateway's, the last of IPv4 the broadcast.
-fn addresses(ranges: &[Cidr], index: usize) -> anyhow::Result<Vec<IpAddr>> {
-    let offset = index as u128 + 2;
-    let find = |range: &Cidr| {
-        let is_last = range.nth(offset + 1).is_none() && !range.is_ipv6();
-        let addr = range.nth(offset).filter(|_| !is_last);
-        addr.with_context(|| {
-            format!("{range} has too few addresses: take a shorter prefix in workloadCIDRs")
-        })
-    };
-    ranges.iter().map(find).collect()
+/// So many users that nobody has.
+///
+/// # Errors
+/// When there are not so many.
+pub(crate) fn free_users(count: usize, taken: &BTreeSet<u32>) -> anyhow::Result<Vec<u32>> {
+    let free = USERS.filter(|user| !taken.contains(user));
+    let users: Vec<_> = free.take(count).collect();
+    ensure!(
+        users.len() == count,
+        "all users from {} to {} are taken: end what runs as them",
+        USERS.start(),
+        USERS.end()
+    );
+    Ok(users)
 }
 
-fn given_user(user: &str, taken: &Taken) -> anyhow::Result<u32> {
+/// The number of a user that the file gives.
+///
+/// # Errors
+/// When there is no such user, or no workload may be run as it.
+pub(crate) fn given_user(user: &str, taken: &Taken) -> anyhow::Result<u32> {
     let number = user.parse().ok().or_else(|| taken.names.get(user).copied());
     let number = number.with_context(|| {
         format!("there is no user `{user}` on this machine: give a number, or leave `user` out")
@@ -169,14 +212,8 @@ fn given_user(user: &str, taken: &Taken) -> anyhow::Result<u32> {
     );
     ensure!(
         !USERS.contains(&number),
-        "{number} is among the users that are given to control planes and workloads: give another, \
-         or leave `user` out"
-    );
-    let sidecar = Policy::default().bypass_uid;
-    ensure!(
-        number != sidecar,
-        "{sidecar} is the sidecar's user, whose connections are not redirected: give another, or \
-         leave `user` out"
+        "{number} is among the users that are given to control planes, sidecars and workloads: \
+         give another, or leave `user` out"
     );
     Ok(number)
 }
@@ -185,67 +222,38 @@ fn given_user(user: &str, taken: &Taken) -> anyhow::Result<u32> {
 mod tests {
     use super::*;
 
-    fn mesh(ranges: &[&str], users: &[Option<&str>]) -> Mesh {
-        let workload = |(index, user): (usize, &Option<&str>)| Workload {
-            id: format!("w{index}").parse().unwrap(),
-            service_account: "default".into(),
-            command: vec!["true".into()],
-            user: user.map(str::to_owned),
-        };
-        Mesh {
+    fn ground(ranges: &[&str]) -> anyhow::Result<Ground> {
+        let mesh = Mesh {
             trust_domain: "cluster.local".into(),
             workload_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
-            workloads: users.iter().enumerate().map(workload).collect(),
-        }
+            workloads: Vec::new(),
+        };
+        Ground::of("test".parse().unwrap(), &mesh)
     }
 
-    fn plan(mesh: Mesh, taken: &Taken) -> anyhow::Result<Plan> {
-        make("test".parse().unwrap(), mesh, taken)
+    fn placed(ground: &Ground, used: &[u32]) -> anyhow::Result<Placed> {
+        let used = used.iter().copied().collect();
+        ground.place("a-0".parse().unwrap(), &used)
     }
 
     #[track_caller]
-    fn check_refused(mesh: Mesh, taken: &Taken, expected: &str) {
-        let error = plan(mesh, taken).unwrap_err();
+    fn check_refused<T: std::fmt::Debug>(result: anyhow::Result<T>, expected: &str) {
+        let error = result.unwrap_err();
         assert!(format!("{error:#}").contains(expected), "{error:#}");
     }
 
     #[test]
-    fn everyone_gets_an_address_of_each_family_and_a_user_of_its_own() {
-        let taken = Taken {
-            users: [60600, 60602].into(),
-            names: [("www".to_owned(), 33)].into(),
-            ..Taken::default()
+    fn everyone_gets_the_lowest_free_address_of_each_family() {
+        let ground = ground(&["10.77.0.0/16", "fd77::/112"]).unwrap();
+        let shown = |used: &[u32]| {
+            let addresses = placed(&ground, used).unwrap().addresses;
+            let shown: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            shown.join(" ")
         };
-        let mesh = mesh(
-            &["10.77.0.0/16", "fd77::/112"],
-            &[None, Some("www"), Some("1234"), None],
-        );
-        let plan = plan(mesh, &taken).unwrap();
-        let text = |addrs: &[IpAddr]| addrs.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(text(&plan.gateways), ["10.77.0.1", "fd77::1"]);
-        assert_eq!(text(&plan.workloads[0].addresses), ["10.77.0.2", "fd77::2"]);
-        assert_eq!(text(&plan.workloads[3].addresses), ["10.77.0.5", "fd77::5"]);
-        let users: Vec<_> = plan.workloads.iter().map(|placed| placed.user).collect();
-        assert_eq!(
-            (plan.control_user, users),
-            (60601, vec![60603, 33, 1234, 60604])
-        );
-    }
-
-    #[test]
-    fn users_that_could_pass_the_sidecar_by_are_refused() {
-        for (user, expected) in [
-            ("0", "root is no user"),
-            ("1500", "the sidecar's user"),
-            ("60600", "given to control planes"),
-            ("nobody-here", "there is no user `nobody-here`"),
-        ] {
-            check_refused(
-                mesh(&["10.77.0.0/16"], &[Some(user)]),
-                &Taken::default(),
-                expected,
-            );
-        }
+        assert_eq!(shown(&[]), "10.77.0.2 fd77::2");
+        assert_eq!(shown(&[2, 3, 5]), "10.77.0.4 fd77::4");
+        let gateways: Vec<IpAddr> = vec!["10.77.0.1".parse().unwrap(), "fd77::1".parse().unwrap()];
+        assert_eq!(ground.gateways(), gateways);
     }
 
     #[test]
@@ -255,31 +263,49 @@ mod tests {
             routes: vec![route],
             ..Taken::default()
         };
-        check_refused(
-            mesh(&["10.77.0.0/16"], &[None]),
-            &taken,
-            "(10.0.0.0/8 dev tun0)",
-        );
-        assert!(plan(mesh(&["fd77::/112"], &[None]), &taken).is_ok());
-        let free = Taken::default();
-        assert!(plan(mesh(&["10.77.0.0/30"], &[None]), &free).is_ok());
-        check_refused(
-            mesh(&["10.77.0.0/30"], &[None, None]),
-            &free,
-            "too few addresses",
-        );
-        check_refused(mesh(&[], &[None]), &free, "needs addresses");
-        check_refused(
-            mesh(&["10.1.0.0/16", "10.2.0.0/16"], &[]),
-            &free,
-            "keep one",
-        );
+        let check_free = |range| ground(&[range]).unwrap().check_free(&taken);
+        check_refused(check_free("10.77.0.0/16"), "(10.0.0.0/8 dev tun0)");
+        assert!(check_free("fd77::/112").is_ok());
+        let small = ground(&["10.77.0.0/30"]).unwrap();
+        assert!(placed(&small, &[]).is_ok());
+        check_refused(placed(&small, &[2]), "too few addresses");
+        check_refused(ground(&[]), "needs addresses");
+        check_refused(ground(&["10.1.0.0/16", "10.2.0.0/16"]), "keep one");
     }
 
     #[test]
-    fn a_name_that_comes_twice_is_refused() {
-        let mut mesh = mesh(&["10.77.0.0/16"], &[None, None]);
-        mesh.workloads[1].id = mesh.workloads[0].id.clone();
-        check_refused(mesh, &Taken::default(), "is there twice");
+    fn users_are_those_that_nobody_has() {
+        let taken = [60600, 60602].into();
+        assert_eq!(free_users(2, &taken).unwrap(), [60601, 60603]);
+        check_refused(free_users(1, &USERS.collect()), "are taken");
+    }
+
+    #[test]
+    fn a_given_user_is_there_and_nobody_special() {
+        let taken = Taken {
+            names: [("www".to_owned(), 33), ("toor".to_owned(), 0)].into(),
+            ..Taken::default()
+        };
+        assert_eq!(given_user("www", &taken).unwrap(), 33);
+        assert_eq!(given_user("1234", &taken).unwrap(), 1234);
+        check_refused(given_user("nobody-here", &taken), "no user `nobody-here`");
+        check_refused(given_user("toor", &taken), "root is no user");
+        check_refused(given_user("60700", &taken), "60700 is among the users");
+    }
+
+    #[test]
+    fn what_is_not_intercepted_passes_and_asks_no_sidecar_for_names() {
+        let ground = ground(&["10.77.0.0/16"]).unwrap();
+        let policy = |interception| ground.policy(60601, interception);
+        let both = policy(Interception::Both);
+        assert_eq!((both.bypass_uid, both.ipv6), (60601, Ipv6::Drop));
+        assert_eq!(both.dns_port, Policy::default().dns_port);
+        let inbound = policy(Interception::Inbound);
+        assert_eq!(inbound.excluded_outbound_ports, [0..=u16::MAX]);
+        assert_eq!(inbound.dns_port, None);
+        assert_eq!(inbound.excluded_inbound_ports, both.excluded_inbound_ports);
+        let outbound = policy(Interception::Outbound);
+        assert_eq!(outbound.excluded_inbound_ports, [0..=u16::MAX]);
+        assert_eq!(outbound.dns_port, both.dns_port);
     }
 }

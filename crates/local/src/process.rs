@@ -22,6 +22,9 @@ use crate::logs;
 /// How long a process may take to become its program: it only enters namespaces.
 const BECOMES_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long what was killed may take to be gone.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
+
 /// A process, told from all that had its number before or will after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
@@ -61,7 +64,7 @@ impl Identity {
 
     /// A handle on it, which stays with it.
     fn open(&self) -> Option<OwnedFd> {
-        let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        let handle = handle(self.pid).ok()?;
         // The number may have changed hands before the handle was made.
         self.is_alive().then_some(handle)
     }
@@ -92,7 +95,30 @@ pub(crate) fn end(processes: &[Identity], grace: Duration) {
     for handle in &left {
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
-    wait(left, grace);
+    wait(left, KILLED_WITHIN);
+}
+
+/// A handle on whatever has this number now, which stays with it.
+pub(crate) fn handle(pid: i32) -> rustix::io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH)?;
+    pidfd_open(pid, PidfdFlags::empty())
+}
+
+/// Asks one process to end, and the group that it leads.
+pub(crate) fn terminate_group(process: &Identity) {
+    signal_group(process, Signal::TERM);
+}
+
+/// Kills one process, and the group that it leads.
+pub(crate) fn kill_group(process: &Identity) {
+    signal_group(process, Signal::KILL);
+}
+
+fn signal_group(process: &Identity, signal: Signal) {
+    let Some(handle) = process.open() else { return };
+    // Each leads a group of its own, in which are those that it started.
+    let _ = Pid::from_raw(process.pid).map(|pid| kill_process_group(pid, signal));
+    let _ = pidfd_send_signal(handle, signal);
 }
 
 /// Waits until `process` has ended; whether it has.
@@ -116,7 +142,7 @@ pub(crate) fn kill(pids: impl IntoIterator<Item = i32>) {
     for handle in &handles {
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
-    wait(handles, Duration::from_secs(2));
+    wait(handles, KILLED_WITHIN);
 }
 
 /// Waits until all have ended or the limit is over; gives those that have not.
@@ -196,15 +222,6 @@ fn hand_over(mut socket: &UnixStream, job: &Job) -> anyhow::Result<String> {
     let read = socket.read_to_string(&mut said);
     read.with_context(|| format!("{} does not start", job.program.display()))?;
     Ok(said)
-}
-
-/// How a child ended, in words; none while it runs.
-pub(crate) fn ended(child: &mut Child) -> Option<String> {
-    match child.try_wait() {
-        Ok(None) => None,
-        Ok(Some(status)) => Some(status.to_string()),
-        Err(error) => Some(format!("lost: {error}")),
-    }
 }
 
 /// Processes whose network namespace is one of `namespaces`, ourselves excepted.

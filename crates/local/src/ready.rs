@@ -2,52 +2,47 @@
 //! Called by the supervisor. Must never wait for a process that has ended.
 
 use std::path::Path;
-use std::process::Child;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::bail;
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use crate::logs::{read, tail};
-use crate::process::{Outputs, ended};
-use crate::signals::Signals;
+use crate::process::Outputs;
+use crate::watched::Process;
 
 /// How long a program may take: generous, machines that start a mesh are busy.
 const WITHIN: Duration = Duration::from_secs(20);
 /// How often the file is looked at.
-const PERIOD: Duration = Duration::from_millis(3);
+const PERIOD: Duration = Duration::from_millis(5);
 /// The longest line: a sidecar has a few listeners with sockets.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Waits for what `child`, called `label`, prints first beyond the first `skipped` bytes.
-pub(crate) fn wait(
-    child: &mut Child,
+/// Waits for what `process`, called `label`, prints first beyond the first `skipped` bytes.
+///
+/// # Errors
+/// When it ends instead, or takes too long.
+pub(crate) async fn wait(
+    process: &Process,
     label: &str,
     (outputs, skipped): (&Outputs, u64),
-    signals: &Signals,
 ) -> anyhow::Result<Value> {
     let deadline = Instant::now() + WITHIN;
     loop {
         // In this order: it may say its line and end at once.
-        let end = ended(child);
+        let end = process.end();
         if let Some(ready) = find(&outputs.stdout, skipped) {
             return Ok(ready);
         }
+        let said = || tail(&outputs.stderr);
         if let Some(end) = end {
-            bail!(
-                "{label} ended instead of starting ({end}): {}",
-                tail(&outputs.stderr)
-            );
+            bail!("{label} ended instead of starting ({}): {}", end.text, said());
         }
         if Instant::now() > deadline {
-            let said = tail(&outputs.stderr);
-            bail!("{label} is not ready after {WITHIN:?}: {said}");
+            bail!("{label} is not ready after {WITHIN:?}: {}", said());
         }
-        if signals.is_asked_to_end() {
-            bail!("interrupted while {label} was starting");
-        }
-        thread::sleep(PERIOD);
+        sleep(PERIOD).await;
     }
 }
 

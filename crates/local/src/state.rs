@@ -1,5 +1,6 @@
 //! What runs, as a file that outlives the supervisor: written by it alone, whole, at every change;
-//! read by the other commands. Must never hold a secret: everybody may read it.
+//! read by the other commands, and by the next supervisor. Must never hold a secret: everybody may
+//! read it.
 
 use std::fs;
 use std::net::IpAddr;
@@ -18,51 +19,116 @@ pub struct State {
     pub name: MeshName,
     /// The user's file.
     pub source: PathBuf,
+    /// First part of all identities.
+    pub trust_domain: String,
+    /// Where instances get their addresses.
+    pub workload_cidrs: Vec<String>,
     /// Who keeps it.
     pub supervisor: Identity,
     /// How far it is.
     pub phase: Phase,
+    /// What is wrong with the file as it is now: it is kept as it was before.
+    pub fault: Option<String>,
     /// The control plane's admin pages.
     pub admin: Option<String>,
     /// The control plane.
     pub control: Life,
     /// The control plane's user.
     pub control_user: u32,
-    /// In the order of the file.
-    pub workloads: Vec<Running>,
+    /// What answers for names of other machines.
+    pub resolver: Life,
+    /// Its user.
+    pub resolver_user: u32,
+    /// What is wanted, in the order of the file.
+    pub workloads: Vec<Wanted>,
+    /// What is there, in the order in which it was made.
+    pub instances: Vec<Running>,
 }
 
 /// How far a mesh is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Being brought up.
+    /// Being brought up for the first time.
     Starting,
     /// Everything was started.
     Running,
 }
 
-/// One workload of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Running {
+/// A workload of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
     /// Its name.
     pub id: WorkloadId,
+    /// How many instances it is to have.
+    pub replicas: u32,
+    /// How often a replacement of all of them was asked for.
+    pub generation: u64,
+}
+
+/// One instance of a workload.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Running {
+    /// Its name: that of the workload, with a number.
+    pub id: WorkloadId,
+    /// Whose instance it is.
+    pub workload: WorkloadId,
+    /// The number.
+    pub ordinal: u32,
+    /// Its place among the addresses.
+    pub offset: u32,
+    /// How often a replacement had been asked for when it was made.
+    pub generation: u64,
     /// Whose identity its sidecar has.
     pub service_account: String,
     /// Its application's user.
     pub user: u32,
+    /// Its sidecar's user; none where it has no sidecar.
+    pub sidecar_user: Option<u32>,
     /// Where it is reached.
     pub addresses: Vec<IpAddr>,
     /// Its network namespace.
     pub netns: PathBuf,
     /// The cgroups of its application.
     pub cgroups: Vec<PathBuf>,
+    /// Those of its sidecar.
+    pub sidecar_cgroups: Vec<PathBuf>,
     /// The folder in which its command runs.
     pub directory: PathBuf,
+    /// Whether its application has a file of ours for `/etc/resolv.conf`.
+    pub has_resolver: bool,
+    /// When it was made, in seconds since 1970.
+    pub since: u64,
+    /// How far it is.
+    pub step: Step,
+    /// Whether it takes requests.
+    pub ready: bool,
+    /// What keeps it from being ready, or was wrong last.
+    pub fault: Option<String>,
     /// The sidecar's process.
     pub sidecar: Life,
     /// The application's; none where there is no command.
     pub application: Option<Life>,
+}
+
+/// How far an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// Its network, folders and groups are being made.
+    Place,
+    /// Its sidecar is being started.
+    Sidecar,
+    /// It waits for those that it depends on.
+    Dependencies,
+    /// Its application is there, or is being started.
+    Application,
+    /// Its application has ended and will not be started again, which is as it should be.
+    Completed,
+    /// Likewise, which is not.
+    Failed,
+    /// It is being taken away.
+    Stopping,
 }
 
 /// A process that is kept.
@@ -70,6 +136,9 @@ pub struct Running {
 pub struct Life {
     /// The one that runs; none between two, and after the last.
     pub process: Option<Identity>,
+    /// Whether it said that it serves: of the control plane, sidecars and the resolver.
+    #[serde(default)]
+    pub serving: bool,
     /// How often it was started again.
     pub restarts: u32,
     /// How the one before ended.
@@ -102,26 +171,42 @@ impl State {
         crate::written::replace(path, &(text + "\n"))
     }
 
-    /// Every process that may run: applications, sidecars, the control plane, in the order in which
-    /// they are ended.
+    /// Every process that may run: applications; sidecars; the control plane and the resolver.
     #[must_use]
     pub fn processes(&self) -> [Vec<Identity>; 3] {
-        let applications = self
-            .workloads
-            .iter()
-            .filter_map(|one| one.application.as_ref());
-        let sidecars = self.workloads.iter().map(|one| &one.sidecar);
+        let applications = self.instances.iter();
+        let applications = applications.filter_map(|one| one.application.as_ref());
+        let sidecars = self.instances.iter().map(|one| &one.sidecar);
+        let shared = [&self.control, &self.resolver].into_iter();
         let of = |life: &Life| life.process;
         [
             applications.filter_map(of).collect(),
             sidecars.filter_map(of).collect(),
-            self.control.process.into_iter().collect(),
+            shared.filter_map(of).collect(),
         ]
     }
 
-    /// The workload of that name.
+    /// The instance that is meant by the name of a workload, or by its own: of a workload the first
+    /// that is ready, else the first. A workload's name wins.
     #[must_use]
     pub fn workload(&self, id: &WorkloadId) -> Option<&Running> {
-        self.workloads.iter().find(|one| one.id == *id)
+        let of_workload = || self.instances.iter().filter(|one| one.workload == *id);
+        let ready = of_workload().find(|one| one.ready);
+        ready
+            .or_else(|| of_workload().next())
+            .or_else(|| self.instance(id))
+    }
+
+    /// The instance of that name.
+    #[must_use]
+    pub fn instance(&self, id: &WorkloadId) -> Option<&Running> {
+        self.instances.iter().find(|one| one.id == *id)
+    }
+
+    /// Names that somebody may have meant.
+    #[must_use]
+    pub fn known(&self) -> String {
+        let names: Vec<_> = self.workloads.iter().map(|one| one.id.to_string()).collect();
+        names.join(", ")
     }
 }

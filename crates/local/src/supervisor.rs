@@ -1,36 +1,79 @@
 //! Brings a mesh up and keeps it: the page that tells what happens, in the order in which it does.
-//! Run by `leno up --foreground`, or by a process of its own that `leno up` leaves behind.
+//! Run by `leno up --foreground`, or by a process of its own that `leno up` leaves behind. Nothing
+//! in it stands still: what takes time is done by tasks, or on threads of their own.
 
+/// What is wanted, what is there.
+mod shared;
+
+/// The programs that a mesh has once.
+mod service;
+
+/// The life of one instance.
+mod instance;
+
+/// From what is wanted to what is there.
+mod rollout;
+
+/// What a supervisor before us has left.
+mod adoption;
+
+/// What a new file changes.
+mod changes;
+
+/// Who is still to come.
+mod progress;
+
+/// Newer programs.
+mod upgrade;
+
+/// Where it is asked.
+pub(crate) mod desk;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use intercept::Policy;
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::process::umask;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cgroup::Cgroups;
 use crate::folder::Folder;
-use crate::job::{Job, PATH};
-use crate::kept::Kept;
 use crate::logs::{self, say};
+use crate::mesh::{self, Mesh};
 use crate::name::{MeshName, WorkloadId};
-use crate::plan::{self, Plan, Taken};
-use crate::process::{Identity, Launcher, Outputs};
-use crate::signals::Signals;
-use crate::state::{Life, Phase, Running, State};
-use crate::{command, foreign, mesh, network, operator, ready, teardown, users, written};
+use crate::plan::{self, Ground};
+use crate::process::{Identity, Launcher};
+use crate::state::{Life, Phase, State, Wanted};
+use crate::{foreign, network, teardown, written};
+use desk::{Event, Request, Teller};
+use instance::make_home;
+use progress::follow;
+use service::{Service, Which};
+use shared::{Shared, blocking};
 
-/// How often the user's file is looked at.
+pub(crate) use progress::word;
+
+/// How often the user's file and the logs are looked at.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// How long everything may take to be ready, unless somebody says otherwise.
+pub const READY_WITHIN: Duration = Duration::from_secs(60);
+/// What is being done on other threads may take this long to come to its end.
+const THREADS_WITHIN: Duration = Duration::from_secs(15);
 
-/// What stands for our own program in a command.
-const OURS: &str = "${LENO}";
+/// How long one that was killed may hold its lock.
+const HELD_WITHIN: Duration = Duration::from_secs(1);
+const HELD_PERIOD: Duration = Duration::from_millis(10);
 
 /// What a supervisor has to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,44 +92,29 @@ pub struct Start {
     pub proxy: PathBuf,
 }
 
-/// Brings the mesh up, calls `running`, keeps it until asked to end, and takes it down; also when
-/// it did not come up.
+/// Brings the mesh up, calls `running` when everything is ready or long overdue, keeps it until
+/// asked to end, and takes it down; also when it cannot come up. Of a mesh whose supervisor was
+/// killed, it keeps what is there.
 ///
 /// # Errors
-/// When the mesh is up already, does not come up, or leaves something behind.
+/// When the mesh is up already, cannot come up, or leaves something behind.
 pub fn run(start: &Start, running: impl FnOnce(&State)) -> anyhow::Result<()> {
-    let signals = Signals::listen()?;
-    // Whoever typed the command may hide new files from others; ours are read by many users.
-    umask(Mode::from_raw_mode(0o022));
-    let folder = Folder::new(&start.base, &start.name);
-    let _lock = lock(&folder, &start.name)?;
-    ensure!(
-        !folder.state().exists() && !network::is_there(&start.name),
-        "the mesh {} was left by an earlier run: `leno down {}` first",
-        start.name,
-        start.name
-    );
-    let kept = Supervisor::make(start, &folder).and_then(|mut supervisor| {
-        supervisor.bring_up(&signals)?;
-        running(&supervisor.state);
-        supervisor.keep(&signals)
-    });
-    let removed = teardown::run(&folder, &start.name);
-    kept.and(removed)
+    keep(start, || {}, running)
 }
 
 /// The supervisor that `leno up` leaves behind: reads its [`Start`] from standard input, and tells
-/// through standard output, in one line of JSON, how it went.
+/// through standard output, in lines of JSON, that it listens, and why it ended.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_detached() -> anyhow::Result<()> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
-    let start = serde_json::from_str(&text).context("a supervisor is started by `leno up`")?;
+    let start: Start =
+        serde_json::from_str(&text).context("a supervisor is started by `leno up`")?;
     rustix::process::setsid().context("begin a session")?;
     rustix::process::chdir("/")?;
-    let result = run(&start, |_| tell(&json!({"event": "running"})));
+    let result = keep(&start, || tell(&json!({"event": "listening"})), |_| {});
     if let Err(error) = &result {
         tell(&json!({"event": "failed", "message": format!("{error:#}")}));
     }
@@ -98,14 +126,43 @@ fn tell(event: &Value) {
     let _ = writeln!(io::stdout(), "{event}");
 }
 
+fn keep(
+    start: &Start,
+    listening: impl FnOnce(),
+    running: impl FnOnce(&State),
+) -> anyhow::Result<()> {
+    // Whoever typed the command may hide new files from others; ours are read by many users.
+    umask(Mode::from_raw_mode(0o022));
+    let folder = Folder::new(&start.base, &start.name);
+    let _lock = lock(&folder, &start.name)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let tasks = LocalSet::new();
+    let kept = tasks.block_on(&runtime, async {
+        let shared = begin(start, &folder).await?;
+        let supervisor = Supervisor::new(&shared)?;
+        supervisor.keep(start, listening, running).await
+    });
+    // With all tasks; what they have begun on other threads is done first.
+    drop(tasks);
+    runtime.shutdown_timeout(THREADS_WITHIN);
+    let removed = teardown::run(&folder, &start.name);
+    if let (Err(_), Err(error)) = (&kept, &removed) {
+        say(&format!("{error:#}"));
+    }
+    kept.and(removed)
+}
+
 /// One supervisor for a mesh, as long as the file is open.
 fn lock(folder: &Folder, name: &MeshName) -> anyhow::Result<File> {
     folder.make()?;
     let file =
         File::create(folder.lock()).with_context(|| format!("make {}", folder.lock().display()))?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        bail!("the mesh {name} is up already: see `leno ps`, or `leno down {name}` first");
-    }
+    ensure!(
+        hold(&file),
+        "the mesh {name} is up already: see `leno ps`, or `leno down {name}` first"
+    );
     Ok(file)
 }
 
@@ -115,382 +172,442 @@ pub(crate) fn keep_out(folder: &Folder, name: &MeshName) -> anyhow::Result<Optio
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.with_context(|| format!("open {}", folder.lock().display()))?,
     };
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        bail!("the mesh {name} is just coming up: try again when it is");
-    }
+    ensure!(
+        hold(&file),
+        "the mesh {name} is just coming up: try again when it is"
+    );
     Ok(Some(file))
 }
 
-/// What the user's file looked like when it was copied.
-type Seen = (i64, i64, u64);
-
-struct Supervisor<'a> {
-    start: &'a Start,
-    folder: &'a Folder,
-    plan: Plan,
-    cgroups: Cgroups,
-    state: State,
-    control: Kept,
-    /// In the order of the plan's workloads.
-    sidecars: Vec<Kept>,
-    applications: Vec<Kept>,
-    seen: Option<Seen>,
+/// Locks a file, unless somebody goes on holding it. One that was killed does so until the last of
+/// its threads is gone.
+fn hold(file: &File) -> bool {
+    let deadline = Instant::now() + HELD_WITHIN;
+    loop {
+        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(HELD_PERIOD);
+    }
 }
 
-impl<'a> Supervisor<'a> {
-    /// Decides everything, makes folders and network; nothing runs yet.
-    fn make(start: &'a Start, folder: &'a Folder) -> anyhow::Result<Self> {
-        // Two meshes that come up at the same time must not decide for the same.
-        let deciding = File::open(&start.base)?;
-        flock(&deciding, FlockOperation::LockExclusive)
-            .with_context(|| format!("lock {}", start.base.display()))?;
-        let taken = find_taken(&start.base)?;
-        let plan = plan::make(start.name.clone(), mesh::read(&start.source)?, &taken)?;
-        let cgroups = Cgroups::of(&start.name);
-        let state = begin_state(start, &plan, &cgroups)?;
-        state.save(&folder.state())?;
-        // It outlives whoever typed the command, and so must not be in their group.
-        let own = cgroups.make("supervisor");
-        own.iter()
-            .for_each(|group| drop(fs::write(group.join("cgroup.procs"), "0")));
-        let mut supervisor = Self {
-            start,
-            folder,
-            sidecars: plan.workloads.iter().map(|_| Kept::default()).collect(),
-            applications: plan.workloads.iter().map(|_| Kept::default()).collect(),
-            plan,
-            cgroups,
-            state,
-            control: Kept::default(),
-            seen: None,
-        };
-        supervisor.make_folders()?;
-        network::build(&supervisor.plan, &supervisor.plan.policy())?;
-        Ok(supervisor)
+/// What there is of the mesh, or the beginning of one: folders and a bridge.
+async fn begin(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
+    if folder.state().exists() || network::is_there(&start.name) {
+        match adoption::adopt(start, folder).await {
+            Ok(shared) => return Ok(shared),
+            Err(error) => say(&format!("what was left is of no use: {error:#}")),
+        }
+        teardown::clear(folder, &start.name)?;
     }
+    make(start, folder)
+}
 
-    fn make_folders(&mut self) -> anyhow::Result<()> {
-        let folder = self.folder;
-        for shared in [folder.source(), folder.status()] {
-            make_shared(&shared, self.plan.control_user)?;
-        }
-        make_home(&folder.control(), self.plan.control_user)?;
-        for placed in &self.plan.workloads {
-            let own = folder.workload(placed.id());
-            fs::create_dir_all(own.root())?;
-            make_home(&own.sidecar_home(), Policy::default().bypass_uid)?;
-            make_home(&own.application_home(), placed.user)?;
-            let status = folder.status().join(format!("{}.yaml", placed.id()));
-            written::replace(&status, &written::status(placed.id(), &placed.addresses))?;
-            let bootstrap = written::bootstrap(&self.plan, placed, &own);
-            written::replace(&own.bootstrap(), &bootstrap)?;
-            written::replace(&own.resolver(), &written::resolver(&self.plan, placed.id()))?;
-        }
-        self.copy_source()
+/// Decides everything that is decided once, makes folders and bridge; nothing runs yet.
+fn make(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
+    let mesh = mesh::read(&start.source)?;
+    let ground = Ground::of(start.name.clone(), &mesh)?;
+    // Two meshes that come up at the same time must not decide for the same.
+    let (taken, _deciding) = rollout::decide(&start.base, None)?;
+    ground.check_free(&taken)?;
+    plan::check(&ground, &mesh, &taken)?;
+    let users = plan::free_users(2, &taken.users)?;
+    let state = State {
+        name: start.name.clone(),
+        source: start.source.clone(),
+        trust_domain: ground.trust_domain.clone(),
+        workload_cidrs: ground.ranges.iter().map(ToString::to_string).collect(),
+        supervisor: Identity::own()?,
+        phase: Phase::Starting,
+        fault: None,
+        admin: None,
+        control: Life::default(),
+        control_user: users[0],
+        resolver: Life::default(),
+        resolver_user: users[1],
+        workloads: Vec::new(),
+        instances: Vec::new(),
+    };
+    state.save(&folder.state())?;
+    let shared = Rc::new(Shared::new(start, folder, ground, state));
+    leave_group(&shared);
+    for path in [folder.source(), folder.status()] {
+        make_shared(&path, users[0])?;
     }
+    make_home(&folder.control(), users[0])?;
+    network::build(&shared.ground)?;
+    Ok(shared)
+}
 
-    fn bring_up(&mut self, signals: &Signals) -> anyhow::Result<()> {
-        self.start_control(signals)?;
-        let mut skipped = Vec::new();
-        for index in 0..self.plan.workloads.len() {
-            skipped.push(self.start_sidecar(index)?);
-        }
-        for (index, skipped) in skipped.into_iter().enumerate() {
-            self.await_sidecar(index, skipped, signals)?;
-        }
-        for index in 0..self.plan.workloads.len() {
-            self.start_application(index)?;
-        }
-        self.state.phase = Phase::Running;
-        self.save()
+/// A supervisor outlives whoever typed the command, and so must not be in their group.
+fn leave_group(shared: &Shared) {
+    let own = shared.cgroups.make("supervisor");
+    own.iter()
+        .for_each(|group| drop(fs::write(group.join("cgroup.procs"), "0")));
+}
+
+/// What the user's file looked like when it was read.
+type Seen = (PathBuf, i64, i64, u64);
+
+struct Supervisor {
+    shared: Rc<Shared>,
+    control: Rc<Service>,
+    resolver: Rc<Service>,
+    seen: RefCell<Option<Seen>>,
+    /// Why the last step could not be done.
+    trouble: RefCell<Option<String>>,
+    /// Documents of workloads that are on their way out.
+    leaving: RefCell<BTreeMap<WorkloadId, String>>,
+    signals: RefCell<[Signal; 3]>,
+}
+
+impl Supervisor {
+    fn new(shared: &Rc<Shared>) -> anyhow::Result<Self> {
+        let kinds = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+        ];
+        let [terminate, interrupt, hang_up] = kinds.map(signal);
+        Ok(Self {
+            shared: Rc::clone(shared),
+            control: Service::new(Which::Control, shared),
+            resolver: Service::new(Which::Resolver, shared),
+            seen: RefCell::default(),
+            trouble: RefCell::default(),
+            leaving: RefCell::default(),
+            signals: RefCell::new([terminate?, interrupt?, hang_up?]),
+        })
     }
 
     /// Until asked to end.
-    fn keep(&mut self, signals: &Signals) -> anyhow::Result<()> {
-        let mut is_saved = true;
-        while !signals.is_asked_to_end() {
-            let now = Instant::now();
-            is_saved &= !(self.look(now) | self.restart(now, signals));
-            // What runs does so whether that can be written down now or not.
-            let saved = (!is_saved).then(|| self.save()).transpose();
-            is_saved = saved.is_ok();
-            for error in [saved.err(), self.copy_source().err()]
-                .into_iter()
-                .flatten()
-            {
-                say(&format!("{error:#}"));
-            }
-            self.trim_logs();
-            signals.wait(self.next_wait(Instant::now()));
-        }
-        Ok(())
-    }
-
-    /// Whether anything ended.
-    fn look(&mut self, now: Instant) -> bool {
-        let mut ends = Vec::new();
-        if let Some(end) = self.control.look(&mut self.state.control, now) {
-            ends.push(("leno-control".to_owned(), end));
-        }
-        for (index, running) in self.state.workloads.iter_mut().enumerate() {
-            if let Some(end) = self.sidecars[index].look(&mut running.sidecar, now) {
-                ends.push((format!("the sidecar of {}", running.id), end));
-            }
-            let Some(life) = &mut running.application else {
-                continue;
-            };
-            if let Some(end) = self.applications[index].look(life, now) {
-                ends.push((running.id.to_string(), end));
-            }
-        }
-        for (who, end) in &ends {
-            say(&format!("{who} ended: {end}"));
-        }
-        !ends.is_empty()
-    }
-
-    /// Starts again what is due; whether anything was.
-    fn restart(&mut self, now: Instant, signals: &Signals) -> bool {
-        let is_due = |kept: &Kept| kept.due().is_some_and(|due| due <= now);
-        let mut changed = false;
-        if is_due(&self.control) {
-            changed = true;
-            self.state.control.restarts += 1;
-            if let Err(error) = self.start_control(signals) {
-                say(&format!("{error:#}"));
-                // It may run, and would be in the way of the next.
-                self.control
-                    .give_up(&mut self.state.control, Instant::now());
-            }
-        }
-        for index in 0..self.sidecars.len() {
-            if !is_due(&self.sidecars[index]) {
-                continue;
-            }
-            changed = true;
-            self.state.workloads[index].sidecar.restarts += 1;
-            if let Err(error) = self.start_sidecar(index) {
-                say(&format!("{error:#}"));
-                self.sidecars[index].put_off(Instant::now());
-            }
-        }
-        changed
-    }
-
-    fn next_wait(&self, now: Instant) -> Duration {
-        let dues = self
-            .sidecars
-            .iter()
-            .chain([&self.control])
-            .filter_map(Kept::due);
-        let waits = dues.map(|due| due.saturating_duration_since(now));
-        waits.min().unwrap_or(LOOK_PERIOD).min(LOOK_PERIOD)
-    }
-
-    fn start_control(&mut self, signals: &Signals) -> anyhow::Result<()> {
-        let folder = self.folder;
-        let path = |path: PathBuf| path.display().to_string();
-        let mut args = [
-            ["--source".into(), path(folder.source())],
-            ["--source".into(), path(folder.status())],
-            ["--state".into(), path(folder.control())],
-            ["--admin".into(), "127.0.0.1:0".into()],
-        ]
-        .concat();
-        for address in written::control_addresses(&self.plan) {
-            args.extend(["--listen".into(), address.to_string()]);
-        }
-        let job = Job {
-            program: self.start.control.clone(),
-            args,
-            directory: "/".into(),
-            environment: vec![("PATH".into(), PATH.into())],
-            user: self.plan.control_user,
-            cgroups: self.cgroups.make("control"),
-            ..Job::default()
-        };
-        let outputs = Outputs {
-            stdout: folder.output("control", "out"),
-            stderr: folder.output("control", "err"),
-        };
-        let skipped = logs::length(&outputs.stdout);
-        let child = self
-            .start
-            .launcher
-            .start(&job, &outputs)
-            .context("start leno-control")?;
-        self.control
-            .begin(child, &mut self.state.control, Instant::now());
-        let child = self.control.child().context("it was just started")?;
-        let said = ready::wait(child, "leno-control", (&outputs, skipped), signals)?;
-        self.state.admin = said["admin"].as_str().map(str::to_owned);
-        Ok(())
-    }
-
-    /// Gives how much its log held before.
-    fn start_sidecar(&mut self, index: usize) -> anyhow::Result<u64> {
-        let id = self.plan.workloads[index].id().clone();
-        let context = || format!("start the sidecar of {id}");
-        let own = self.folder.workload(&id);
-        // Anew each time: after a rotation it is another.
-        let (bundle, user) = (self.folder.trust_bundle(), self.plan.control_user);
-        let trusted = foreign::read_of(&bundle, user).with_context(context)?;
-        written::replace(&own.trust_bundle(), &trusted)?;
-        let token = self.token(&id).with_context(context)?;
-        let job = Job {
-            program: self.start.proxy.clone(),
-            args: vec!["--config".into(), own.bootstrap().display().to_string()],
-            directory: own.root().to_path_buf(),
-            environment: vec![("PATH".into(), PATH.into())],
-            user: Policy::default().bypass_uid,
-            netns: Some(self.state.workloads[index].netns.clone()),
-            cgroups: self.cgroups.make(&format!("{id}.sidecar")),
-            resolver: None,
-            input: Some(token + "\n"),
-        };
-        let outputs = self.outputs(index, "sidecar");
-        let skipped = logs::length(&outputs.stdout);
-        let child = self
-            .start
-            .launcher
-            .start(&job, &outputs)
-            .with_context(context)?;
-        let life = &mut self.state.workloads[index].sidecar;
-        self.sidecars[index].begin(child, life, Instant::now());
-        Ok(skipped)
-    }
-
-    /// What a sidecar proves itself by. One that has been there before proves itself by its
-    /// certificate, and is needed most while nobody gives tokens.
-    fn token(&self, id: &WorkloadId) -> anyhow::Result<String> {
-        let token = operator::token(&self.folder.operator(), id);
-        if let Err(error) = &token
-            && self.folder.workload(id).certificate().exists()
-        {
-            say(&format!(
-                "the sidecar of {id} starts with the certificate that it has: {error:#}"
-            ));
-            return Ok(String::new());
-        }
-        token
-    }
-
-    fn await_sidecar(
-        &mut self,
-        index: usize,
-        skipped: u64,
-        signals: &Signals,
+    async fn keep(
+        &self,
+        start: &Start,
+        listening: impl FnOnce(),
+        running: impl FnOnce(&State),
     ) -> anyhow::Result<()> {
-        let outputs = self.outputs(index, "sidecar");
-        let label = format!("the sidecar of {}", self.plan.workloads[index].id());
-        let child = self.sidecars[index].child().context("it was started")?;
-        ready::wait(child, &label, (&outputs, skipped), signals).map(drop)
+        let requests = desk::open(&self.shared.folder.desk())?;
+        self.look_at_file(&start.source).await;
+        spawn_local(Rc::clone(&self.control).run());
+        if has_resolver() {
+            spawn_local(Rc::clone(&self.resolver).run());
+        }
+        let made = self.shared.instances().into_iter();
+        made.for_each(|one| drop(spawn_local(one.live(true))));
+        listening();
+        let shared = Rc::clone(&self.shared);
+        let first = async move {
+            follow(&shared, None, READY_WITHIN, || rollout::missing(&shared)).await;
+            shared.look(running);
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = first => Ok(()),
+            kept = self.attend(requests) => kept,
+        }
     }
 
-    fn start_application(&mut self, index: usize) -> anyhow::Result<()> {
-        let running = &self.state.workloads[index];
-        let ours = self.start.launcher.program.display().to_string();
-        let command = &self.plan.workloads[index].workload.command;
-        let mut words = command.iter().map(|word| word.replace(OURS, &ours));
-        let Some(program) = words.next() else {
+    /// Does what there is to do, as it comes.
+    async fn attend(
+        &self,
+        mut requests: UnboundedReceiver<(Request, Teller)>,
+    ) -> anyhow::Result<()> {
+        let mut look = interval(LOOK_PERIOD);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut changes = self.shared.changes();
+        loop {
+            changes.mark_unchanged();
+            self.advance().await;
+            self.shared.save();
+            if let Some(message) = self.shared.fatal() {
+                bail!(message);
+            }
+            tokio::select! {
+                () = self.asked_to_end() => return Ok(()),
+                _ = changes.changed() => {}
+                _ = look.tick() => self.look_after().await,
+                Some((request, teller)) = requests.recv() => self.answer(request, teller).await,
+            }
+        }
+    }
+
+    /// One step towards what is wanted. What cannot be done is tried again after every change.
+    async fn advance(&self) {
+        let before = self.trouble.take();
+        match rollout::advance(&self.shared).await {
+            Ok(()) if before.is_some() => self.shared.change(|state| {
+                // Only what is over is taken back.
+                state.fault.take_if(|fault| Some(&*fault) == before.as_ref());
+            }),
+            Ok(()) => {}
+            Err(error) => {
+                *self.trouble.borrow_mut() = Some(format!("{error:#}"));
+                self.blame(&error);
+            }
+        }
+    }
+
+    async fn asked_to_end(&self) {
+        std::future::poll_fn(|context| {
+            let mut signals = self.signals.borrow_mut();
+            let came = signals.iter_mut().any(|one| one.poll_recv(context).is_ready());
+            match came {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    /// Says what is wrong, once, and where `leno ps` finds it.
+    fn blame(&self, error: &anyhow::Error) {
+        let fault = format!("{error:#}");
+        if self.shared.look(|state| state.fault.as_ref() != Some(&fault)) {
+            self.shared.fail(error);
+            self.shared.change(|state| state.fault = Some(fault));
+        }
+    }
+
+    async fn look_after(&self) {
+        let source = self.shared.look(|state| state.source.clone());
+        self.look_at_file(&source).await;
+        self.let_go();
+        self.shared.publish();
+        self.trim_logs();
+    }
+
+    /// Takes what the user's file says, when it has changed.
+    async fn look_at_file(&self, source: &Path) {
+        if self.seen.borrow().is_some() && see(source) == *self.seen.borrow() {
+            return;
+        }
+        let is_first = self.seen.borrow().is_none();
+        match self.apply(source).await {
+            Ok(lines) if !is_first => lines.iter().for_each(|line| say(line)),
+            Ok(_) => {}
+            Err(error) => self.blame(&error),
+        }
+    }
+
+    async fn answer(&self, request: Request, teller: Teller) {
+        match request {
+            Request::Await { within } => self.tell_of(within, teller),
+            Request::Apply { source, within } => match self.apply(&source).await {
+                Ok(lines) => {
+                    let nothing = ["nothing to change".to_owned()];
+                    let lines = if lines.is_empty() { &nothing } else { &*lines };
+                    lines.iter().for_each(|line| tell_text(&teller, line));
+                    self.tell_of(within, teller);
+                }
+                Err(error) => tell_failure(&teller, &error),
+            },
+            Request::Restart { workload, within } => match self.restart(&workload) {
+                Ok(text) => {
+                    tell_text(&teller, &text);
+                    self.tell_of(within, teller);
+                }
+                Err(error) => tell_failure(&teller, &error),
+            },
+            Request::Upgrade {
+                proxy,
+                control,
+                workloads,
+            } => {
+                let all = upgrade::All {
+                    shared: Rc::clone(&self.shared),
+                    control: Rc::clone(&self.control),
+                    resolver: Rc::clone(&self.resolver),
+                };
+                spawn_local(all.run((proxy, control), workloads, teller));
+            }
+        }
+    }
+
+    /// Tells how it goes, until it has come to an end.
+    fn tell_of(&self, within: Duration, teller: Teller) {
+        let shared = Rc::clone(&self.shared);
+        spawn_local(async move {
+            let missing = || rollout::missing(&shared);
+            let end = follow(&shared, Some(&teller), within, missing).await;
+            // What was waited for is written down when somebody looks.
+            shared.save();
+            let _ = teller.send(end);
+        });
+    }
+
+    /// Has all instances of a workload, or one of them, replaced.
+    fn restart(&self, name: &WorkloadId) -> anyhow::Result<String> {
+        let (is_workload, is_instance, known) = self.shared.look(|state| {
+            let is_workload = state.workloads.iter().any(|one| one.id == *name);
+            (is_workload, state.instance(name).is_some(), state.known())
+        });
+        ensure!(
+            is_workload || is_instance,
+            "there is no workload {name}: take one of {known}"
+        );
+        self.shared.change(|state| {
+            if is_workload {
+                let of_it = state.workloads.iter_mut().filter(|one| one.id == *name);
+                of_it.for_each(|one| one.generation += 1);
+                return;
+            }
+            let of_it = state.instances.iter_mut().filter(|one| one.id == *name);
+            of_it.for_each(|one| one.generation = one.generation.wrapping_sub(1));
+        });
+        Ok(format!("{name}: replaced"))
+    }
+
+    /// Takes what the file at `source` says; gives what that changes. A file with faults changes
+    /// nothing.
+    async fn apply(&self, source: &Path) -> anyhow::Result<Vec<String>> {
+        let shared = &self.shared;
+        *self.seen.borrow_mut() = see(source);
+        let (ground, path) = (shared.ground.clone(), source.to_path_buf());
+        let (mesh, text) = blocking(move || read(&ground, &path)).await?;
+        let before = shared.wanted();
+        let old = shared.look(|state| state.source.clone());
+        let mut lines = changes::describe((&before, &old), (&mesh, source));
+        let copy = shared.folder.source().join("mesh.yaml");
+        let kept = fs::read_to_string(&copy).unwrap_or_default();
+        if lines.is_empty() && kept != text {
+            lines.push("what the control plane is told has changed".into());
+        }
+        self.see_off((&before, &kept), &mesh)?;
+        written::replace(&copy, &text)?;
+        self.welcome_back(&mesh)?;
+        shared.change(|state| {
+            state.source = source.to_path_buf();
+            state.fault = None;
+            state.workloads = workloads(state, &mesh);
+        });
+        shared.want(mesh);
+        Ok(lines)
+    }
+
+    /// Keeps what the control plane knows of workloads that the file has no more: they are known
+    /// until they are gone.
+    fn see_off(&self, (before, text): (&Mesh, &str), after: &Mesh) -> anyhow::Result<()> {
+        let gone = before.workloads.iter();
+        let gone = gone.filter(|one| after.workload(&one.id).is_none());
+        let lines = gone.filter_map(|one| Some((one.id.clone(), one.line?)));
+        let documents = rollout::leaving(&self.shared, (text, &lines.collect()));
+        if documents.is_empty() {
             return Ok(());
-        };
-        let job = Job {
-            program: program.into(),
-            args: words.collect(),
-            ..running.job(self.folder)
-        };
-        let outputs = self.outputs(index, "application");
-        let child = self.start.launcher.start(&job, &outputs);
-        let child = child.with_context(|| format!("start the application of {}", running.id))?;
-        let life = self.state.workloads[index]
-            .application
-            .get_or_insert_default();
-        self.applications[index].begin(child, life, Instant::now());
-        Ok(())
+        }
+        self.leaving.borrow_mut().extend(documents);
+        self.write_leaving()
     }
 
-    fn outputs(&self, index: usize, program: &str) -> Outputs {
-        let own = self.folder.workload(self.plan.workloads[index].id());
-        Outputs {
-            stdout: own.output(program, "out"),
-            stderr: own.output(program, "err"),
+    /// What is in the file again is not known twice.
+    fn welcome_back(&self, after: &Mesh) -> anyhow::Result<()> {
+        let count = self.leaving.borrow().len();
+        let is_gone = |id: &WorkloadId, _: &mut String| after.workload(id).is_none();
+        self.leaving.borrow_mut().retain(is_gone);
+        match self.leaving.borrow().len() == count {
+            true => Ok(()),
+            false => self.write_leaving(),
+        }
+    }
+
+    /// Forgets those of which no instance is left.
+    fn let_go(&self) {
+        let count = self.leaving.borrow().len();
+        self.shared.look(|state| {
+            let is_there = |id: &WorkloadId| state.instances.iter().any(|one| one.workload == *id);
+            self.leaving.borrow_mut().retain(|id, _| is_there(id));
+        });
+        if self.leaving.borrow().len() != count
+            && let Err(error) = self.write_leaving()
+        {
+            say(&format!("{error:#}"));
+        }
+    }
+
+    fn write_leaving(&self) -> anyhow::Result<()> {
+        let path = rollout::leaving_path(&self.shared);
+        let texts: Vec<_> = self.leaving.borrow().values().cloned().collect();
+        match texts.is_empty() {
+            true => fs::remove_file(&path).with_context(|| format!("remove {}", path.display())),
+            false => written::replace(&path, &texts.join("---\n")),
         }
     }
 
     /// A program that says much must not take all memory with it.
     fn trim_logs(&self) {
-        let folder = self.folder;
-        let own = ["out", "err"].map(|stream| folder.output("control", stream));
-        let of_workloads = self.plan.workloads.iter().flat_map(|placed| {
-            let own = folder.workload(placed.id());
-            let programs = ["sidecar", "application"].into_iter();
-            programs
-                .flat_map(move |program| ["out", "err"].map(|stream| own.output(program, stream)))
-        });
-        for log in own.into_iter().chain([folder.log()]).chain(of_workloads) {
+        let folder = &self.shared.folder;
+        let both = |name: &str| ["out", "err"].map(|stream| folder.output(name, stream));
+        let mut paths = [both("control"), both("resolver")].concat();
+        paths.push(folder.log());
+        for instance in self.shared.instances() {
+            let own = folder.instance(&instance.id);
+            for program in ["sidecar", "application"] {
+                paths.extend(["out", "err"].map(|stream| own.output(program, stream)));
+            }
+        }
+        for log in paths {
             if logs::trim(&log) {
-                say(&format!("{} was too long and was emptied", log.display()));
+                say(&format!("{} was too long and begins anew", log.display()));
             }
         }
     }
-
-    /// Copies the user's file where the control plane can read it, when it has changed.
-    fn copy_source(&mut self) -> anyhow::Result<()> {
-        let source = &self.start.source;
-        let context = || format!("read {}", source.display());
-        let metadata = fs::metadata(source).with_context(context)?;
-        let seen = (metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
-        if self.seen != Some(seen) {
-            let text = foreign::read(source)?;
-            written::replace(&self.folder.source().join("mesh.yaml"), &text)?;
-            self.seen = Some(seen);
-        }
-        Ok(())
-    }
-
-    fn save(&self) -> anyhow::Result<()> {
-        self.state.save(&self.folder.state())
-    }
 }
 
-/// What this machine has, and what other meshes have chosen that may not show yet.
-fn find_taken(base: &Path) -> anyhow::Result<Taken> {
-    let (mut users, names) = users::taken();
-    for other in command::list(base)? {
-        users.insert(other.control_user);
-        users.extend(other.workloads.iter().map(|workload| workload.user));
-    }
-    Ok(Taken {
-        routes: network::routes()?,
-        users,
+fn tell_text(teller: &Teller, text: &str) {
+    let text = text.to_owned();
+    let _ = teller.send(Event::Said { text });
+}
+
+fn tell_failure(teller: &Teller, error: &anyhow::Error) {
+    let message = format!("{error:#}");
+    let _ = teller.send(Event::Failed { message });
+}
+
+fn see(source: &Path) -> Option<Seen> {
+    let found = fs::metadata(source).ok()?;
+    let path = source.to_path_buf();
+    Some((path, found.mtime(), found.mtime_nsec(), found.ino()))
+}
+
+/// What the file says, if it can be done here and while the mesh is up.
+fn read(ground: &Ground, source: &Path) -> anyhow::Result<(Mesh, String)> {
+    let text = foreign::read(source)?;
+    let mesh = mesh::read(source)?;
+    let wanted = Ground::of(ground.name.clone(), &mesh)?;
+    ensure!(
+        wanted == *ground,
+        "trustDomain and workloadCIDRs cannot change while the mesh is up: leave them as they \
+         were, or `leno down {}` first",
+        ground.name
+    );
+    let (_, names) = crate::users::taken();
+    let taken = plan::Taken {
         names,
-    })
+        ..plan::Taken::default()
+    };
+    plan::check(ground, &mesh, &taken)?;
+    Ok((mesh, text))
 }
 
-fn begin_state(start: &Start, plan: &Plan, cgroups: &Cgroups) -> anyhow::Result<State> {
-    let directory = start.source.parent().unwrap_or_else(|| Path::new("/"));
-    let workloads = plan.workloads.iter().map(|placed| Running {
-        id: placed.id().clone(),
-        service_account: placed.workload.service_account.clone(),
-        user: placed.user,
-        addresses: placed.addresses.clone(),
-        netns: network::path(plan, placed),
-        cgroups: cgroups.make(&format!("{}.application", placed.id())),
-        directory: directory.to_path_buf(),
-        sidecar: Life::default(),
-        application: None,
-    });
-    Ok(State {
-        name: start.name.clone(),
-        source: start.source.clone(),
-        supervisor: Identity::own()?,
-        phase: Phase::Starting,
-        admin: None,
-        control: Life::default(),
-        control_user: plan.control_user,
-        workloads: workloads.collect(),
-    })
+/// What is wanted now, with what was asked for before.
+fn workloads(state: &State, mesh: &Mesh) -> Vec<Wanted> {
+    let one = |workload: &mesh::Workload| {
+        let before = state.workloads.iter().find(|one| one.id == workload.id);
+        Wanted {
+            id: workload.id.clone(),
+            replicas: workload.spec.replicas,
+            generation: before.map_or(0, |one| one.generation),
+        }
+    };
+    mesh.workloads.iter().map(one).collect()
+}
+
+/// Whether sidecars ask somebody for names of other machines.
+const fn has_resolver() -> bool {
+    true
 }
 
 /// A folder of root's in which one user may read, and nobody else: what workloads there are and how
@@ -500,16 +617,6 @@ fn make_shared(path: &Path, user: u32) -> anyhow::Result<()> {
         fs::create_dir_all(path)?;
         chown(path, None, Some(user))?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o750))
-    };
-    make().with_context(|| format!("make {}", path.display()))
-}
-
-/// A folder that is one user's alone.
-fn make_home(path: &Path, user: u32) -> anyhow::Result<()> {
-    let make = || {
-        fs::create_dir_all(path)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-        chown(path, Some(user), Some(user))
     };
     make().with_context(|| format!("make {}", path.display()))
 }

@@ -2,6 +2,7 @@
 //! mesh's name, so that it does not matter how far the mesh came up, or who was killed.
 //! Called by the supervisor at its end, and by `leno down`.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::name::MeshName;
 use crate::state::State;
 use crate::{network, process};
 
-/// How long each of applications, sidecars and control plane has to end in order.
+/// How long applications and the control plane have to end in order. Sidecars have nothing to bring
+/// to an end then: whom they carry for is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Ends and removes everything; nothing to do is no error.
@@ -22,29 +24,46 @@ const GRACE: Duration = Duration::from_secs(5);
 /// # Errors
 /// What could not be removed.
 pub fn run(folder: &Folder, name: &MeshName) -> anyhow::Result<()> {
-    // A damaged file must not be what keeps everything else alive.
-    let state = State::load(&folder.state()).ok().flatten();
-    for processes in state.iter().flat_map(State::processes) {
-        process::end(&processes, GRACE);
-    }
-    let cgroups = Cgroups::of(name);
-    cgroups.kill();
-    process::kill(process::members(&network::namespaces(name)));
-    let mut left = network::remove(name);
-    left.extend(
-        cgroups
-            .remove()
-            .iter()
-            .map(|path| path.display().to_string()),
-    );
+    let left = end(folder, name);
     remove_tree(folder.root())?;
     ensure!(left.is_empty(), "left over: {}", left.join(", "));
     Ok(())
 }
 
-/// Removes a folder in which workloads have theirs. The tool can do with trees of any depth, for
-/// which we would need a descriptor for each level.
-fn remove_tree(path: &Path) -> anyhow::Result<()> {
+/// Likewise, for a supervisor that begins anew: what it holds stays.
+pub(crate) fn clear(folder: &Folder, name: &MeshName) -> anyhow::Result<()> {
+    let left = end(folder, name);
+    let kept = [folder.lock(), folder.log()];
+    for entry in fs::read_dir(folder.root())? {
+        let path = entry?.path();
+        if !kept.contains(&path) {
+            remove_tree(&path)?;
+        }
+    }
+    ensure!(left.is_empty(), "left over: {}", left.join(", "));
+    Ok(())
+}
+
+/// Ends everything, and removes networks and groups; gives what is left.
+fn end(folder: &Folder, name: &MeshName) -> Vec<String> {
+    // A damaged file must not be what keeps everything else alive.
+    let state = State::load(&folder.state()).ok().flatten();
+    if let Some([applications, sidecars, shared]) = state.as_ref().map(State::processes) {
+        process::end(&[applications, shared].concat(), GRACE);
+        process::end(&sidecars, Duration::ZERO);
+    }
+    let cgroups = Cgroups::of(name);
+    cgroups.kill();
+    process::kill(process::members(&network::namespaces(name)));
+    let mut left = network::remove(name);
+    let groups = cgroups.remove();
+    left.extend(groups.iter().map(|path| path.display().to_string()));
+    left
+}
+
+/// Removes a folder in which workloads have theirs; none is no error. The tool can do with trees of
+/// any depth, for which we would need a descriptor for each level.
+pub(crate) fn remove_tree(path: &Path) -> anyhow::Result<()> {
     let context = || format!("remove {}", path.display());
     let mut command = Command::new("rm");
     let output = command.args(["-rf", "--"]).arg(path).output();

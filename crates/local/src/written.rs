@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -11,85 +11,113 @@ use anyhow::Context;
 use intercept::Policy;
 use serde_json::json;
 
-use crate::folder::WorkloadFolder;
-use crate::mesh::Workload;
+use crate::folder::Folder;
 use crate::name::WorkloadId;
-use crate::plan::{Placed, Plan};
+use crate::plan::Ground;
+use crate::state::Running;
 
 /// The port of the control plane.
 pub(crate) const CONTROL_PORT: u16 = 15128;
+/// The port of what answers for names of other machines.
+const RESOLVER_PORT: u16 = 15054;
+/// The socket on which a sidecar hands over, in a folder of its own.
+const HANDOVER: &str = "s";
 /// The port of a sidecar's metrics, which the rules let pass.
 const METRICS_PORT: u16 = 15010;
 
 /// Writes a file beside `path` and renames it.
 pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, text, 0o644)
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let context = || format!("write {}", path.display());
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
     let mut options = OpenOptions::new();
-    options.create(true).write(true).truncate(true).mode(0o644);
+    options.create(true).write(true).truncate(true).mode(mode);
     let mut file = options.open(&new).with_context(context)?;
     file.write_all(text.as_bytes()).with_context(context)?;
     fs::rename(&new, path).with_context(context)
 }
 
-/// Where the control plane of `plan` listens.
-pub(crate) fn control_addresses(plan: &Plan) -> Vec<SocketAddr> {
-    let gateways = plan.gateways.iter();
-    gateways
-        .map(|addr| SocketAddr::new(*addr, CONTROL_PORT))
-        .collect()
+/// Writes a file that nobody but root may read.
+pub(crate) fn replace_secret(path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, text, 0o600)
 }
 
-/// Where a workload lives, as a resource.
-pub(crate) fn status(id: &WorkloadId, addresses: &[IpAddr]) -> String {
+/// Where the control plane of a mesh listens.
+pub(crate) fn control_addresses(ground: &Ground) -> Vec<SocketAddr> {
+    addresses(ground, CONTROL_PORT)
+}
+
+/// Where names of other machines are asked for.
+pub(crate) fn resolver_addresses(ground: &Ground) -> Vec<SocketAddr> {
+    addresses(ground, RESOLVER_PORT)
+}
+
+fn addresses(ground: &Ground, port: u16) -> Vec<SocketAddr> {
+    let gateways = ground.gateways().into_iter();
+    gateways.map(|addr| SocketAddr::new(addr, port)).collect()
+}
+
+/// Where the instances of a workload live, as a resource.
+pub(crate) fn status(id: &WorkloadId, instances: &[&Running]) -> String {
+    let instance = |one: &&Running| {
+        json!({"name": one.id.name(), "addresses": one.addresses, "ready": one.ready})
+    };
+    let instances: Vec<_> = instances.iter().map(instance).collect();
     // JSON is YAML too, and needs no thought about quotes.
     let resource = json!({
         "apiVersion": "leno.dev/v1alpha1",
         "kind": "WorkloadStatus",
         "metadata": {"name": id.name(), "namespace": id.namespace()},
-        "status": {"addresses": addresses},
+        "status": {"instances": instances},
     });
     format!("{resource:#}\n")
 }
 
-/// What a sidecar reads at its start.
-pub(crate) fn bootstrap(plan: &Plan, placed: &Placed, folder: &WorkloadFolder) -> String {
+/// What the sidecar of an instance reads at its start.
+pub(crate) fn bootstrap(ground: &Ground, one: &Running, folder: &Folder) -> String {
     let policy = Policy::default();
-    let domain = &plan.trust_domain;
-    let Workload {
-        id,
-        service_account,
-        ..
-    } = &placed.workload;
+    let domain = &ground.trust_domain;
+    let own = folder.instance(&one.id);
     let config = json!({
         "workload": {
-            "name": id.name(),
-            "namespace": id.namespace(),
-            "serviceAccount": service_account,
+            "name": one.id.name(),
+            "namespace": one.id.namespace(),
+            "serviceAccount": one.service_account,
         },
         "control": {
-            "addresses": control_addresses(plan),
+            "addresses": control_addresses(ground),
             "identity": format!("spiffe://{domain}/ns/leno-system/sa/leno-control"),
-            "trustBundle": folder.trust_bundle(),
+            "trustBundle": own.trust_bundle(),
             "trustDomain": domain,
             "token": "stdin",
-            "state": folder.sidecar_home(),
+            "state": own.sidecar_home(),
         },
-        "dns": policy.dns_port.map(|port| format!("[::]:{port}")),
+        "dns": policy.dns_port.map(|port| json!({
+            "listen": format!("[::]:{port}"),
+            "forward": resolver_addresses(ground),
+        })),
+        "handover": folder.handover(one.offset).join(HANDOVER),
         "admin": policy.admin_port.map(|port| format!("127.0.0.1:{port}")),
         "metrics": format!("[::]:{METRICS_PORT}"),
     });
     format!("{config:#}\n")
 }
 
+/// What the process reads that answers for names of other machines.
+pub(crate) fn resolver_config(ground: &Ground) -> String {
+    let dns = json!({"listen": resolver_addresses(ground), "forward": "system"});
+    format!("{:#}\n", json!({"dns": dns}))
+}
+
 /// What an application has for `/etc/resolv.conf`: whoever it asks, its sidecar answers.
-pub(crate) fn resolver(plan: &Plan, id: &WorkloadId) -> String {
-    let servers = plan
-        .gateways
-        .iter()
-        .map(|addr| format!("nameserver {addr}\n"));
+pub(crate) fn resolver(ground: &Ground, id: &WorkloadId) -> String {
+    let gateways = ground.gateways();
+    let servers = gateways.iter().map(|addr| format!("nameserver {addr}\n"));
     let servers: String = servers.collect();
     let namespace = id.namespace();
     let domain = "svc.cluster.local";
@@ -101,21 +129,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_names_its_workload_and_all_addresses() {
-        let addresses = ["10.77.0.2", "fd77::2"].map(|addr| addr.parse().unwrap());
-        let text = status(&"hello.shop".parse().unwrap(), &addresses);
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(
-            value["metadata"],
-            json!({"name": "hello", "namespace": "shop"})
-        );
-        assert_eq!(
-            value["status"]["addresses"],
-            json!(["10.77.0.2", "fd77::2"])
-        );
-    }
-
-    #[test]
     fn what_is_replaced_leaves_nothing_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
@@ -124,5 +137,16 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_secret_is_so_though_the_file_was_there() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("template.json");
+        fs::write(&path, "").unwrap();
+        replace_secret(&path, "secret").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

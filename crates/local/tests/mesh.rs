@@ -6,12 +6,25 @@
     reason = "a test stops where its world is not as it should be"
 )]
 
+/// As many as are wanted, of what is wanted.
+#[path = "mesh/rollout.rs"]
+mod rollout;
+
+/// Ends of applications, and what they are waited for with.
+#[path = "mesh/lives.rs"]
+mod lives;
+
+/// What a killed supervisor leaves.
+#[path = "mesh/adoption.rs"]
+mod adoption;
+
 #[path = "mesh/world.rs"]
 mod world;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use local::state::State;
 use serde_json::Value;
 use world::World;
 
@@ -56,22 +69,28 @@ fn workloads_reach_each_other_through_their_sidecars_and_as_nobody_special() {
         assert_eq!(answer["folder"], world.folder().to_str().unwrap());
         assert_eq!(
             world::sorted(&answer["variables"]),
-            ["HOME", "LENO_NAMESPACE", "LENO_WORKLOAD", "PATH"]
+            [
+                "HOME",
+                "LENO_INSTANCE",
+                "LENO_NAMESPACE",
+                "LENO_WORKLOAD",
+                "PATH"
+            ]
         );
     }
-    let token = world.runtime("workloads/hello/sidecar/token");
-    assert_eq!(fs::read_to_string(token).unwrap(), "for hello\n");
+    let token = world.runtime("workloads/hello-0/sidecar/token");
+    assert_eq!(fs::read_to_string(token).unwrap(), "for hello-0\n");
     world.down();
     world.assert_gone(&state);
 }
 
 #[test]
-fn a_mesh_comes_up_once() {
+fn a_mesh_has_one_supervisor() {
     let Some(world) = World::make("once") else {
         return;
     };
     let state = world.up(&["hello"]).unwrap();
-    let error = world.up(&["hello"]).unwrap_err();
+    let error = local::supervisor::run(&world.start(), |_| {}).unwrap_err();
     assert!(format!("{error:#}").contains("up already"), "{error:#}");
     assert!(state.supervisor.is_alive());
     assert!(
@@ -85,31 +104,28 @@ fn a_mesh_comes_up_once() {
 }
 
 #[test]
-fn what_dies_is_started_again_but_for_applications() {
+fn what_dies_is_started_again() {
     let Some(world) = World::make("again") else {
         return;
     };
     let state = world.up(&["hello", "curl"]).unwrap();
     let hello = state.workload(&"hello".parse().unwrap()).unwrap();
     world.kill(&hello.sidecar);
-    let state = world.eventually(|state| state.workloads[0].sidecar.restarts == 1);
-    assert!(
-        state.workloads[0]
-            .sidecar
-            .ended
-            .as_ref()
-            .unwrap()
-            .contains("signal")
-    );
+    let sidecar = |state: &State| state.instances[0].sidecar.clone();
+    let state = world.eventually(|state| sidecar(state).restarts == 1 && sidecar(state).serving);
+    assert!(sidecar(&state).ended.unwrap().contains("signal"));
     world.kill(&state.control);
-    world.eventually(|state| state.control.restarts == 1 && state.control.process.is_some());
-    world.kill(state.workloads[0].application.as_ref().unwrap());
+    world.eventually(|state| state.control.restarts == 1 && state.control.serving);
+    world.kill(&state.resolver);
+    world.eventually(|state| state.resolver.restarts == 1 && state.resolver.serving);
+    world.kill(state.instances[0].application.as_ref().unwrap());
     let state = world.eventually(|state| {
-        let application = state.workloads[0].application.as_ref().unwrap();
-        application.process.is_none() && state.workloads[0].sidecar.process.is_some()
+        let application = state.instances[0].application.as_ref().unwrap();
+        application.restarts == 1 && state.instances[0].ready
     });
-    assert_eq!(state.workloads[0].application.as_ref().unwrap().restarts, 0);
     let answer = world.eventually_ask("hello", &world.target(&state, "curl"));
+    assert!(answer.contains("uid"), "{answer}");
+    let answer = world.eventually_ask("curl", &world.target(&state, "hello"));
     assert!(answer.contains("uid"), "{answer}");
     world.down();
     world.assert_gone(&state);
@@ -142,12 +158,12 @@ fn what_dies_is_started_again_though_that_cannot_be_written_down() {
     let state = world.up(&["hello", "curl"]).unwrap();
     let in_the_way = world.runtime("state.json.new");
     fs::create_dir(&in_the_way).unwrap();
-    world.kill(&state.workloads[0].sidecar);
+    world.kill(&state.instances[0].sidecar);
     let answer = world.eventually_ask("curl", &world.target(&state, "hello"));
     assert!(answer.contains("uid"), "{answer}");
     assert!(state.supervisor.is_alive());
     fs::remove_dir(&in_the_way).unwrap();
-    world.eventually(|state| state.workloads[0].sidecar.restarts == 1);
+    world.eventually(|state| state.instances[0].sidecar.restarts == 1);
 }
 
 #[test]
@@ -182,13 +198,6 @@ fn what_is_left_by_a_killed_supervisor_is_taken_down_too() {
     // Neither in the state nor in the group of anything that is.
     let mut stray = world.stray("hello");
     world.kill_supervisor(&state);
-    let error = world.up(&["hello"]).unwrap_err();
-    assert!(format!("{error:#}").contains("leno down"), "{error:#}");
-    assert!(
-        world
-            .ask("curl", &world.target(&state, "hello"))
-            .contains("uid")
-    );
     fs::write(world.runtime("state.json"), "damaged").unwrap();
     world.down();
     world.assert_gone(&state);

@@ -5,7 +5,8 @@
 mod pages;
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,10 +37,21 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What the pages show. Shared with whoever changes it.
 pub struct State {
     snapshot: ArcSwap<Snapshot>,
-    ready: AtomicBool,
+    phase: AtomicU8,
     /// Of the conversation with the control plane, if there is one.
     control: ArcSwapOption<Status>,
     described: OnceLock<Described>,
+}
+
+/// How far the proxy's life is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Something is missing still.
+    Starting,
+    /// It serves.
+    Ready,
+    /// What is open ends; somebody else is to be asked for more.
+    Draining,
 }
 
 /// What is known only when the workers run.
@@ -57,7 +69,7 @@ impl State {
     pub fn new(snapshot: Arc<Snapshot>) -> Arc<Self> {
         Arc::new(Self {
             snapshot: ArcSwap::new(snapshot),
-            ready: AtomicBool::new(false),
+            phase: AtomicU8::new(Phase::Starting as u8),
             control: ArcSwapOption::empty(),
             described: OnceLock::new(),
         })
@@ -79,9 +91,13 @@ impl State {
         self.control.store(Some(status));
     }
 
-    /// True once all listeners are bound, false again when draining.
-    pub fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Release);
+    /// Shows how far it is.
+    pub fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    fn is_in(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Acquire) == phase as u8
     }
 }
 
@@ -94,10 +110,30 @@ pub enum Surface {
     Metrics,
 }
 
-/// Serves until dropped; connections go with it. Needs tokio's I/O and time.
-pub async fn serve(listener: TcpListener, state: Arc<State>, which: Surface) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Accepts until `end`, and serves what it has accepted; connections go with it when it is dropped.
+/// Needs tokio's I/O and time.
+pub async fn serve(
+    listener: TcpListener,
+    state: Arc<State>,
+    which: Surface,
+    end: impl Future<Output = ()>,
+) {
     let mut connections = JoinSet::new();
+    let mut end = pin!(end);
+    tokio::select! {
+        () = accept(listener, &state, which, &mut connections) => {}
+        () = &mut end => {}
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+async fn accept(
+    listener: TcpListener,
+    state: &Arc<State>,
+    which: Surface,
+    connections: &mut JoinSet<()>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = Arc::clone(&places)
             .acquire_owned()
@@ -105,7 +141,7 @@ pub async fn serve(listener: TcpListener, state: Arc<State>, which: Surface) {
             .expect("it is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                connections.spawn(serve_connection(stream, Arc::clone(&state), which, place));
+                connections.spawn(serve_connection(stream, Arc::clone(state), which, place));
             }
             Err(error) => {
                 log::warn(format_args!("admin: cannot accept: {error}"));

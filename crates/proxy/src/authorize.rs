@@ -25,9 +25,13 @@ mod tests {
         let allow = allow.map(|ids| ids.iter().map(parse).collect());
         let route = Route {
             prefix: Box::from(*b"/"),
+            exact: false,
             backends: Box::new([(0, 1)]),
+            redirect: None,
             allow,
+            rewrite: None,
             filters: Vec::new(),
+            timeout: None,
         };
         check(&route, peer.as_ref().map(parse).as_ref()).is_ok()
     }

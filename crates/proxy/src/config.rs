@@ -3,14 +3,16 @@
 //! it does not know. The schema is documented in `docs/configuration.md`.
 
 mod clusters;
+mod dns;
 mod listeners;
 mod names;
 mod routes;
 mod sections;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use model::{Cluster, Config, Listener};
+use model::{Cluster, Config, Listener, Workload};
 use yaml::{Fields, Node};
 
 pub use yaml::Fault;
@@ -19,12 +21,16 @@ pub use yaml::Fault;
 /// thousands of endpoints, is below 1 MiB.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
+/// What a process is called that does nothing but answer for names.
+const RESOLVER: &str = "resolver";
+
 const KEYS: &[&str] = &[
     "workload",
     "workers",
     "identity",
     "control",
     "dns",
+    "handover",
     "admin",
     "metrics",
     "accessLog",
@@ -100,16 +106,17 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
     let control = fields.map("control", |node| sections::control(node, origin))?;
     let mut taken = names::Addresses::bound();
     let (listeners, clusters) = match control {
+        None if is_resolver(&fields) => (Vec::new(), Vec::new()),
         None => mesh(&fields, identity.is_some(), &mut taken)?,
         Some(_) => told(&fields)?,
     };
     Ok(Config {
-        workload: sections::workload(fields.required("workload")?)?,
+        workload: workload(&fields)?,
         workers: fields
             .map("workers", |node| node.count(0..=sections::WORKERS_MAX))?
-            .unwrap_or(0),
-        admin: sections::surface(&fields, "admin", sections::ADMIN, &mut taken)?,
-        metrics: sections::surface(&fields, "metrics", sections::METRICS, &mut taken)?,
+            .unwrap_or(usize::from(is_resolver(&fields))),
+        admin: surface(&fields, "admin", sections::ADMIN, &mut taken)?,
+        metrics: surface(&fields, "metrics", sections::METRICS, &mut taken)?,
         access_log: fields.map("accessLog", |node| sections::access_log(node, origin))?,
         opaque_ports: fields
             .map("opaquePorts", sections::ports)?
@@ -117,10 +124,44 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
         limits: fields.map("limits", sections::limits)?.unwrap_or_default(),
         identity,
         control,
-        dns: fields.map("dns", |node| taken.claim(node))?,
+        dns: fields.map("dns", |node| dns::read(node, &mut taken))?,
+        handover: fields.map("handover", |node| sections::handover(node, origin))?,
         listeners,
         clusters,
     })
+}
+
+/// Whether names are all that it is about: such a process stands beside no workload.
+fn is_resolver(fields: &Fields<'_>) -> bool {
+    let has = |key| fields.optional(key).is_some();
+    has("dns")
+        && !["control", "identity", "listeners", "clusters"]
+            .into_iter()
+            .any(has)
+}
+
+fn workload(fields: &Fields<'_>) -> Result<Workload, Fault> {
+    match fields.optional("workload") {
+        None if is_resolver(fields) => Ok(Workload {
+            name: RESOLVER.to_owned(),
+            namespace: "default".to_owned(),
+            service_account: "default".to_owned(),
+        }),
+        _ => sections::workload(fields.required("workload")?),
+    }
+}
+
+/// On by default beside a workload. A resolver shares its addresses with all else on the machine.
+fn surface(
+    fields: &Fields<'_>,
+    key: &str,
+    default: SocketAddr,
+    taken: &mut names::Addresses,
+) -> Result<Option<SocketAddr>, Fault> {
+    match fields.optional(key) {
+        None if is_resolver(fields) => Ok(None),
+        _ => sections::surface(fields, key, default, taken),
+    }
 }
 
 /// What the file says itself.

@@ -4,6 +4,7 @@
 use crate::body::Source;
 use crate::buffer::Inbox;
 use crate::capture;
+use crate::edge::Edge;
 use crate::forward::Peer;
 use crate::http1;
 use crate::http2;
@@ -21,6 +22,7 @@ use identity::credentials::Fingerprint;
 use identity::tls::{ALPN_H2, ALPN_HOP, ALPN_PUBLIC_H2, ALPN_TCP, Side};
 use model::Direction;
 use rt::Tcp;
+use rustls::ServerConfig;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -281,6 +283,11 @@ fn has_header(client: &Client) -> bool {
 async fn shake_hands(client: &mut Client, link: &mut http1::Link) -> Spoken {
     // Taken now: the connection may have been silent since before a change of certificates.
     let view = client.worker.view();
+    let listener = view.snapshot.listener(client.place, &client.listener);
+    if let Some(Edge::Tls(terminal)) = listener.and_then(|listener| listener.edge.as_ref()) {
+        let config = Arc::clone(&terminal.config);
+        return terminate(client, link, &config).await;
+    }
     let Some(identity) = &view.snapshot.identity else {
         let peer = client.peer;
         crate::log::debug(format_args!("{peer}: TLS, but there is no identity"));
@@ -315,6 +322,29 @@ async fn shake_hands(client: &mut Client, link: &mut http1::Link) -> Spoken {
                 "handshake with {}: {label} {reason}",
                 client.peer
             ));
+            Spoken::Nothing
+        }
+    }
+}
+
+/// Shakes hands with a client outside of the mesh, who proves nothing.
+async fn terminate(client: &Client, link: &mut http1::Link, config: &Arc<ServerConfig>) -> Spoken {
+    let limit = client.worker.view().snapshot.config.limits.header_timeout;
+    client.worker.reactor.deadline_after(limit);
+    let accepted = handshake::accept(&mut link.stream, &mut link.inbox, config).await;
+    let counters = client.worker.recorder.connections();
+    match accepted {
+        Ok(accepted) => {
+            counters.handshake(metrics::Side::Downstream, accepted.resumed);
+            match accepted.alpn.as_deref() {
+                Some(ALPN_PUBLIC_H2) => Spoken::Http2(Dialect::Public),
+                _ => Spoken::Http1,
+            }
+        }
+        Err(failure) => {
+            let reason = failure.classify();
+            counters.handshake_failed(metrics::Side::Downstream, reason);
+            crate::log::debug(format_args!("handshake with {}: {failure}", client.peer));
             Spoken::Nothing
         }
     }

@@ -10,12 +10,15 @@ mod start;
 mod status;
 mod store;
 
+use crate::edge::Certificates;
 use crate::log;
+use crate::snapshot::{self, Identity};
 use anyhow::Context;
 use channel::Link;
 use identity::SpiffeId;
 use identity::credentials::Credentials;
 use identity::key::{self, PrivateKey};
+use identity::tls::Tickets;
 use leaf::Leaf;
 use mesh::Mesh;
 use model::{Cluster, Config, ControlPlane, Listener};
@@ -25,7 +28,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use store::Store;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use xds::delta::PATH;
 use xds::delta::client::Client;
@@ -56,11 +60,20 @@ const CLOCK_PERIOD: Duration = Duration::from_secs(60);
 /// Where the state of the conversation is shown.
 pub(crate) type Show = Box<dyn Fn(&Status) + Send + Sync>;
 
+/// Has the conversation rest while a successor reads what was kept.
+pub(crate) struct Pause {
+    /// Told when all is written down, and nothing more will be.
+    pub(crate) begun: oneshot::Sender<()>,
+    /// Told to go on; dropped, if that will never be.
+    pub(crate) over: oneshot::Receiver<()>,
+}
+
 /// What the control plane has said, as far as it can be put to use.
 pub(crate) struct Told {
     listeners: Vec<Listener>,
     clusters: Vec<Cluster>,
-    pub(crate) credentials: Credentials,
+    credentials: Credentials,
+    certificates: Arc<Certificates>,
 }
 
 impl Told {
@@ -68,6 +81,12 @@ impl Told {
     pub(crate) fn complete(&self, config: &mut Config) {
         config.listeners.clone_from(&self.listeners);
         config.clusters.clone_from(&self.clusters);
+    }
+
+    /// Who the sidecar is, and what it shows to clients outside of the mesh.
+    pub(crate) fn identity(&self, tickets: &Arc<Tickets>) -> Result<Identity, snapshot::Error> {
+        let identity = Identity::of(self.credentials.clone(), tickets)?;
+        Ok(identity.showing(Arc::clone(&self.certificates)))
     }
 }
 
@@ -96,6 +115,8 @@ pub(crate) struct Agent {
     /// When what is known is to be written down, and when that was done last.
     keep_at: Option<Instant>,
     kept_at: Option<Instant>,
+    /// Who writes, still, for somebody who did not wait.
+    keeping: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 /// A certificate that is being signed.
@@ -103,20 +124,44 @@ type Signing = Pin<Box<dyn Future<Output = anyhow::Result<leaf::Signed>> + Send>
 
 impl Agent {
     /// Speaks with the control plane as long as somebody wants the `news` that follow from it.
-    pub(crate) async fn run(mut self, news: mpsc::Sender<Told>, show: Show) {
-        tokio::select! {
-            () = self.speak(&news, &show) => {}
-            () = news.closed() => {}
+    pub(crate) async fn run(
+        mut self,
+        news: mpsc::Sender<Told>,
+        show: Show,
+        mut pauses: mpsc::Receiver<Pause>,
+    ) {
+        if self.has_begun() {
+            // What was kept is whole: nobody is needed to put it to use.
+            self.publish(&news).await;
+        }
+        loop {
+            tokio::select! {
+                () = self.speak(&news, &show) => {}
+                () = news.closed() => break,
+                Some(pause) = pauses.recv() => match self.pause(pause, &show).await {
+                    true => {}
+                    // What is kept is somebody else's.
+                    false => return,
+                },
+            }
         }
         self.keep_what_is_due().await;
     }
 
+    /// Whether it is to go on.
+    async fn pause(&mut self, pause: Pause, show: &Show) -> bool {
+        self.machine.disconnected();
+        self.is_doubted = false;
+        self.keep_what_is_due().await;
+        self.status.disconnected(Some("a successor takes over"));
+        show(&self.status);
+        // Whoever does not wait for it says below what is to be.
+        let _ = pause.begun.send(());
+        pause.over.await.is_ok()
+    }
+
     async fn speak(&mut self, news: &mpsc::Sender<Told>, show: &Show) {
         let mut backoff = BACKOFF_MIN;
-        if self.has_begun() {
-            // What was kept is whole: nobody is needed to put it to use.
-            self.publish(news).await;
-        }
         loop {
             let began = Instant::now();
             let ended = Box::pin(self.session(news, show)).await;
@@ -338,6 +383,7 @@ impl Agent {
             listeners,
             clusters,
             credentials: leaf.credentials.clone(),
+            certificates: Arc::new(self.mesh.certificates()),
         });
         self.changed = None;
         let due = self
@@ -360,7 +406,9 @@ impl Agent {
         self.machine.known(Kind::Listener).next().is_some()
     }
 
+    /// Nothing is being written when this is over.
     async fn keep_what_is_due(&mut self) {
+        self.finish_keeping().await;
         if self.keep_at.is_some() {
             self.keep().await;
         }
@@ -369,17 +417,29 @@ impl Agent {
     /// Writes down what is known, so that the next start needs nobody. Another thread waits for the
     /// disk: names and admin pages do not.
     async fn keep(&mut self) {
-        self.keep_at = None;
         let Some(store) = self.store.clone() else {
+            self.keep_at = None;
             return;
         };
+        self.finish_keeping().await;
+        self.keep_at = None;
         let bytes = Store::encode(&self.mesh, &self.machine);
         let save = move || bytes.and_then(|bytes| store.save(&bytes));
-        let saved = tokio::task::spawn_blocking(save).await;
-        if let Err(error) = saved.map_err(Into::into).flatten() {
+        self.keeping = Some(tokio::task::spawn_blocking(save));
+        self.finish_keeping().await;
+        self.kept_at = Some(Instant::now());
+    }
+
+    /// Waits for the one who writes: two would be in each other's way.
+    async fn finish_keeping(&mut self) {
+        let Some(keeping) = &mut self.keeping else {
+            return;
+        };
+        let kept = keeping.await;
+        self.keeping = None;
+        if let Err(error) = kept.map_err(Into::into).flatten() {
             log::warn(format_args!("what is known cannot be kept: {error:#}"));
         }
-        self.kept_at = Some(Instant::now());
     }
 }
 

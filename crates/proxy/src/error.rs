@@ -179,6 +179,16 @@ impl Error {
         }
     }
 
+    /// Not a failure, but an answer of our own: that the downstream is to ask elsewhere.
+    pub(crate) fn redirect(status: u16) -> Self {
+        Self::with_status(Flag::None, status)
+    }
+
+    /// Whether the answer has the lines that were put together for it.
+    pub(crate) fn is_redirect(&self) -> bool {
+        self.flag == Flag::None
+    }
+
     /// An I/O error of the upstream's side: a deadline is `UpstreamTimeout`, the rest `flag`.
     pub(crate) fn upstream(flag: Flag, source: io::Error) -> Self {
         let flag = match source.kind() {

@@ -54,6 +54,7 @@ impl Exchange {
         (self.until_ms, self.expires_ms) = (u64::MAX, u64::MAX);
         self.extended = false;
         self.request.protocol = None;
+        self.request.path_instead.clear();
         // An answer of our own asks for it even where no head could be read.
         self.request.method = Method::default();
     }
@@ -93,7 +94,9 @@ impl Exchange {
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let head = &self.request;
-        let is_http11 = head.version == Version::Http11 && head.authority.is_none();
+        let instead = head.path_instead.as_slice();
+        let is_http11 =
+            head.version == Version::Http11 && head.authority.is_none() && instead.is_empty();
         if is_http11 && is_unchanged(&head.lines, &self.request_extra) {
             return write_two(&bytes[head.start..head.len + body], payload, write);
         }
@@ -104,10 +107,14 @@ impl Exchange {
             // Towards the upstream every request is HTTP/1.1 in origin form.
             slices.push(head.method_span.of(bytes));
             slices.push(b" ");
-            if head.authority.is_some() {
-                slices.push(missing_path(head, bytes));
+            if instead.is_empty() {
+                if head.authority.is_some() {
+                    slices.push(missing_path(head, bytes));
+                }
+                slices.push(head.path.of(bytes));
+            } else {
+                slices.push(instead);
             }
-            slices.push(head.path.of(bytes));
             slices.push(b" HTTP/1.1\r\n");
             let first = head
                 .lines

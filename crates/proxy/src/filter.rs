@@ -11,8 +11,10 @@ use std::time::Duration;
 /// One filter, compiled.
 pub(crate) enum Filter {
     SetRequestHeader(Header),
+    AddRequestHeader(Header),
     RemoveRequestHeader(Box<str>),
     SetResponseHeader(Header),
+    AddResponseHeader(Header),
     RemoveResponseHeader(Box<str>),
     /// Proves the room for filters that wait and see the body: holds each request for a while,
     /// with its whole body in memory.
@@ -59,6 +61,12 @@ impl Filter {
             model::Filter::SetRequestHeader { name, value } => {
                 Self::SetRequestHeader(Header::build(name, value))
             }
+            model::Filter::AddRequestHeader { name, value } => {
+                Self::AddRequestHeader(Header::build(name, value))
+            }
+            model::Filter::AddResponseHeader { name, value } => {
+                Self::AddResponseHeader(Header::build(name, value))
+            }
             model::Filter::RemoveRequestHeader { name } => {
                 Self::RemoveRequestHeader(name.as_str().into())
             }
@@ -98,12 +106,17 @@ impl Filter {
                 exchange.drop_request_line(bytes, &header.name);
                 exchange.request_extra.extend_from_slice(&header.line);
             }
+            Self::AddRequestHeader(header) => {
+                exchange.request_extra.extend_from_slice(&header.line);
+            }
             Self::RemoveRequestHeader(name) => exchange.drop_request_line(bytes, name),
             Self::Hold { delay, .. } => {
                 let (reactor, delay) = (Rc::clone(reactor), *delay);
                 return Verdict::Wait(Box::pin(async move { reactor.sleep(delay).await }));
             }
-            Self::SetResponseHeader(_) | Self::RemoveResponseHeader(_) => {}
+            Self::SetResponseHeader(_)
+            | Self::AddResponseHeader(_)
+            | Self::RemoveResponseHeader(_) => {}
         }
         Verdict::Continue
     }
@@ -115,8 +128,14 @@ impl Filter {
                 exchange.drop_response_line(bytes, &header.name);
                 exchange.response_extra.extend_from_slice(&header.line);
             }
+            Self::AddResponseHeader(header) => {
+                exchange.response_extra.extend_from_slice(&header.line);
+            }
             Self::RemoveResponseHeader(name) => exchange.drop_response_line(bytes, name),
-            Self::SetRequestHeader(_) | Self::RemoveRequestHeader(_) | Self::Hold { .. } => {}
+            Self::SetRequestHeader(_)
+            | Self::AddRequestHeader(_)
+            | Self::RemoveRequestHeader(_)
+            | Self::Hold { .. } => {}
         }
     }
 }

@@ -8,6 +8,19 @@ use std::net::IpAddr;
 use std::time::Duration;
 use wire::http1::{Framing, Method, Version};
 
+/// Headers by which proxies tell each other of clients. Not `x-forwarded-for`, which is a list whose
+/// end is ours.
+const DISTRUSTED: [&str; 6] = [
+    "forwarded",
+    "x-forwarded-client-cert",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+/// Names that belong to proxies of a mesh.
+const DISTRUSTED_PREFIXES: [&str; 2] = ["x-envoy-", "x-leno-"];
+
 /// Prepares the request's head for the upstream; `id` is 128 random bits for a request without an
 /// id.
 pub(crate) fn prepare_request(
@@ -18,6 +31,15 @@ pub(crate) fn prepare_request(
     id: impl FnOnce() -> u128,
 ) {
     host(exchange, bytes);
+    if let Some(edge) = &listener.edge {
+        distrust(exchange, bytes);
+        // What is there now is the route's own.
+        if !exchange.has_request_line(bytes, "x-forwarded-proto") {
+            let scheme = edge.scheme();
+            let extra = &mut exchange.request_extra;
+            add(extra, format_args!("x-forwarded-proto: {scheme}\r\n"));
+        }
+    }
     if listener.request_id && !exchange.has_request_line(bytes, "x-request-id") {
         let id = uuid::from(id());
         add(
@@ -61,6 +83,21 @@ fn forwarded_for(exchange: &mut Exchange, bytes: &[u8], peer: IpAddr) {
         }
     }
     add(extra, format_args!("{}\r\n", peer.to_canonical()));
+}
+
+/// What a client outside of the mesh says of where a request came from, or in the name of proxies,
+/// is nothing that anybody behind us should believe.
+fn distrust(exchange: &mut Exchange, bytes: &[u8]) {
+    for line in &mut exchange.request.lines {
+        let name = line.name.of(bytes);
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        let begins = |with: &str| {
+            let start = name.get(..with.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
+        };
+        line.dropped |= DISTRUSTED.iter().any(|name| is(name));
+        line.dropped |= DISTRUSTED_PREFIXES.iter().any(|prefix| begins(prefix));
+    }
 }
 
 /// Whether the client proves itself to the upstream's connection rather than with each request

@@ -9,9 +9,8 @@ use crate::forward::Peer;
 use crate::pool::Pinned;
 use crate::record::Record;
 use crate::stream::Stream;
-use std::fmt::Write;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Write};
 use std::task::Poll;
 use std::time::Duration;
 use wire::http1::{Body, Limits, Method, Parsed};
@@ -140,10 +139,10 @@ pub(crate) async fn answer(
     };
     let stay = whole.is_some() && exchange.request.keep_alive && !client.worker.is_draining();
     let head_only = exchange.request.method == Method::Head;
-    let text = local_answer(error, stay, head_only);
+    let text = local_answer(error, exchange, stay, head_only);
     record.status = error.status();
     record.answered = true;
-    let sent = link.stream.write(&[IoSlice::new(text.as_bytes())]);
+    let sent = link.stream.write(&[IoSlice::new(&text)]);
     let sent = sent.is_ok() && link.stream.flush().await.is_ok();
     match whole {
         Some(length) if sent && stay => {
@@ -162,31 +161,37 @@ fn whole_request(link: &Link, exchange: &Exchange) -> Option<usize> {
     body.is_done().then_some(head + length)
 }
 
-fn local_answer(error: &Error, stay: bool, head_only: bool) -> String {
+fn local_answer(error: &Error, exchange: &Exchange, stay: bool, head_only: bool) -> Vec<u8> {
     let status = error.status();
-    let body = format!("{}\n", error.reason());
-    let mut text = format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status));
-    let write = |text: &mut String, line: std::fmt::Arguments<'_>| {
-        text.write_fmt(line)
-            .expect("writing to memory does not fail");
+    let mut text = format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status)).into_bytes();
+    let body = match error.is_redirect() {
+        true => {
+            text.extend_from_slice(&exchange.response_extra);
+            String::new()
+        }
+        false => {
+            text.extend_from_slice(b"content-type: text/plain\r\n");
+            format!("{}\n", error.reason())
+        }
     };
-    write(&mut text, format_args!("content-type: text/plain\r\n"));
-    write(
-        &mut text,
-        format_args!("content-length: {}\r\n", body.len()),
-    );
+    write!(text, "content-length: {}\r\n", body.len()).expect("writing to memory does not fail");
     if !stay {
-        write(&mut text, format_args!("connection: close\r\n"));
+        text.extend_from_slice(b"connection: close\r\n");
     }
-    text.push_str("\r\n");
+    text.extend_from_slice(b"\r\n");
     if !head_only {
-        text.push_str(&body);
+        text.extend_from_slice(body.as_bytes());
     }
     text
 }
 
 fn reason_phrase(status: u16) -> &'static str {
     match status {
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
         400 => "Bad Request",
         403 => "Forbidden",
         404 => "Not Found",

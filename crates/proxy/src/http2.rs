@@ -27,7 +27,10 @@ pub(crate) struct Link {
 /// Answers a request ourselves.
 pub(crate) fn answer(link: &Link, exchange: &Exchange, error: &Error, record: &mut Record) {
     let (stream, status) = (&link.stream, error.status());
-    if exchange.is_grpc(&link.text) {
+    if error.is_redirect() {
+        record.status = status;
+        stream.send_status(status, &exchange.response_extra, Some(b""));
+    } else if exchange.is_grpc(&link.text) {
         // The status of the call, not that of HTTP, is what its client looks at.
         let grpc = error.grpc_status();
         let mut lines = String::new();

@@ -7,9 +7,12 @@
 pub mod app;
 pub mod config;
 mod control;
+pub mod handover;
 pub mod options;
+mod quiet;
 mod reload;
 mod socket;
+mod surfaces;
 
 // the path
 mod authorize;
@@ -18,6 +21,7 @@ mod body;
 mod capture;
 mod connect;
 mod connection;
+mod edge;
 mod filter;
 mod forward;
 mod headers;
@@ -28,6 +32,7 @@ mod pool;
 mod request;
 mod retry;
 mod route;
+mod target;
 mod tcp;
 mod worker;
 

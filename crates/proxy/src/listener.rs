@@ -26,6 +26,7 @@ pub(crate) struct Listening {
     /// Its place in the configuration when it was opened.
     pub(crate) place: usize,
     pub(crate) direction: Direction,
+    is_kept: bool,
     /// Take what is queued, then close: closing alone would reset it.
     pub(crate) closing: Cell<bool>,
     pub(crate) task: Cell<Option<TaskId>>,
@@ -38,6 +39,7 @@ impl Listening {
             name,
             place,
             direction,
+            is_kept,
         } = socket;
         let (closing, task) = (Cell::new(false), Cell::new(None));
         let socket = Listener::adopt(reactor, fd)?;
@@ -46,9 +48,16 @@ impl Listening {
             name,
             place,
             direction,
+            is_kept,
             closing,
             task,
         })
+    }
+
+    /// Whether what is queued is left for the next listener to have the socket: this one has no
+    /// use for it any more.
+    fn leaves(&self, worker: &Worker) -> bool {
+        self.is_kept && self.closing.get() && !worker.is_draining()
     }
 }
 
@@ -56,9 +65,14 @@ impl Listening {
 pub(crate) async fn run(worker: Rc<Worker>, listening: Rc<Listening>) {
     let mut batch = 0;
     let next = || {
-        poll_fn(|_| match listening.socket.poll_accept() {
-            Poll::Pending if listening.closing.get() => Poll::Ready(None),
-            polled => polled.map(Some),
+        poll_fn(|_| {
+            if listening.leaves(&worker) {
+                return Poll::Ready(None);
+            }
+            match listening.socket.poll_accept() {
+                Poll::Pending if listening.closing.get() => Poll::Ready(None),
+                polled => polled.map(Some),
+            }
         })
     };
     while let Some(accepted) = next().await {

@@ -157,6 +157,7 @@ mod tests {
             identity: None,
             control: None,
             dns: None,
+            handover: None,
             admin: "127.0.0.1:15000".parse().ok(),
             metrics: None,
             access_log: None,

@@ -16,11 +16,11 @@ use crate::worker::Worker;
 pub(crate) use dial::Dialled;
 use model::Protocol;
 use shared::Shared;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use wire::http1::{Origin, RequestHead};
 
@@ -33,7 +33,8 @@ pub(crate) struct EndpointState {
     pub(crate) endpoint: Arc<Endpoint>,
     /// Most recently used last: the warmest is taken first, the rest may grow old.
     idle: RefCell<Vec<Idle>>,
-    active: Cell<u32>,
+    /// Requests in flight; made with the first, where admin pages see it too.
+    active: OnceCell<Arc<AtomicU32>>,
     healthy: Cell<bool>,
     /// A task tries it now and then.
     probed: Cell<bool>,
@@ -73,7 +74,8 @@ impl Drop for EndpointState {
 
 impl Candidate for Rc<EndpointState> {
     fn load(&self) -> u32 {
-        self.active.get()
+        let active = self.active.get();
+        active.map_or(0, |active| active.load(Ordering::Relaxed))
     }
 
     fn is_healthy(&self) -> bool {
@@ -172,7 +174,7 @@ pub(crate) struct Busy(Rc<EndpointState>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.active.set(self.0.active.get() - 1);
+        self.0.count(self.0.load() - 1);
     }
 }
 
@@ -192,7 +194,7 @@ impl EndpointState {
         Rc::new(Self {
             endpoint: Arc::clone(endpoint),
             idle: RefCell::default(),
-            active: Cell::new(0),
+            active: OnceCell::new(),
             healthy: Cell::new(true),
             probed: Cell::new(false),
             shared: Shared::default(),
@@ -224,8 +226,14 @@ impl EndpointState {
 
     /// In use for as long as what is returned lives.
     pub(crate) fn occupy(self: &Rc<Self>) -> Busy {
-        self.active.set(self.active.get() + 1);
+        self.count(self.load() + 1);
         Busy(Rc::clone(self))
+    }
+
+    /// Written here alone, so that no addition has to be atomic.
+    fn count(&self, active: u32) {
+        let count = self.active.get_or_init(|| self.endpoint.in_use.add());
+        count.store(active, Ordering::Relaxed);
     }
 
     /// Idle connections kept.

@@ -5,16 +5,20 @@
 use crate::admin::State;
 use crate::control::Told;
 use crate::dns::{Book, Names};
+use crate::handover::Handed;
+use crate::handover::message::Role;
 use crate::log;
 use crate::options::Options;
 use crate::snapshot::{Identity, Snapshot};
-use crate::socket::{self, Opened};
+use crate::socket::{Opened, Sockets};
 use crate::telemetry::metrics::Registry;
-use crate::worker::{Message, Seat};
+use crate::worker::{Message, Seat, Socket};
 use identity::tls::Tickets;
 use model::Config;
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,8 +34,12 @@ pub(crate) struct Live {
     tickets: Arc<Tickets>,
     book: Arc<Book>,
     seats: Arc<Vec<Seat>>,
-    /// Listeners that are open, with the addresses they were asked for, and the first they got.
-    open: HashMap<String, (Vec<SocketAddr>, SocketAddr)>,
+    /// Listeners that are open.
+    open: HashMap<String, Open>,
+    /// What others opened for them.
+    sockets: Sockets,
+    /// Sockets that nothing is accepted from yet; `None` once it is.
+    waiting: Option<Vec<Socket>>,
     /// What the control plane said last, if there is one.
     told: Option<Told>,
     /// What was told last could not be put to use, as when an address is still another's.
@@ -40,12 +48,22 @@ pub(crate) struct Live {
     state: Arc<State>,
 }
 
+/// A listener that has sockets.
+struct Open {
+    asked: Vec<SocketAddr>,
+    /// Where the first socket is bound.
+    bound: SocketAddr,
+    /// The sockets once more, with what each was asked for; none if nobody succeeds this process.
+    copies: Vec<(SocketAddr, OwnedFd)>,
+}
+
 impl Live {
     pub(crate) fn new(
         options: Options,
         snapshot: Arc<Snapshot>,
         (tickets, book): (Arc<Tickets>, Arc<Book>),
         seats: Arc<Vec<Seat>>,
+        sockets: Sockets,
     ) -> Self {
         let looks = look_at(&options, &snapshot.config);
         let state = State::new(Arc::clone(&snapshot));
@@ -56,6 +74,8 @@ impl Live {
             book,
             seats,
             open: HashMap::new(),
+            sockets,
+            waiting: Some(Vec::new()),
             told: None,
             is_behind: false,
             looks,
@@ -88,26 +108,80 @@ impl Live {
         &self.state
     }
 
-    /// Hands sockets to the accepting worker.
-    pub(crate) fn listen(&mut self, opened: Vec<Opened>) {
+    /// What others opened, for what is no listener.
+    pub(crate) fn sockets(&mut self) -> &mut Sockets {
+        &mut self.sockets
+    }
+
+    /// Opens the listeners that the configuration has at the start.
+    ///
+    /// # Errors
+    /// When an address cannot be bound.
+    pub(crate) fn open(&mut self) -> anyhow::Result<()> {
+        let snapshot = Arc::clone(&self.snapshot);
+        let opened = self
+            .sockets
+            .open_all((0..).zip(&snapshot.config.listeners))?;
+        self.listen(opened);
+        Ok(())
+    }
+
+    /// Hands sockets to the accepting worker, once it may accept.
+    fn listen(&mut self, opened: Vec<Opened>) {
         for Opened {
             place,
             sockets,
             bound,
+            copies,
         } in opened
         {
             let listener = &self.snapshot.config.listeners[place];
             let asked = listener.addresses().collect();
-            self.open.insert(listener.name.clone(), (asked, bound));
-            for socket in sockets {
-                self.seats[0].sender.send(Message::Listen(socket));
+            let open = Open {
+                asked,
+                bound,
+                copies,
+            };
+            self.open.insert(listener.name.clone(), open);
+            match &mut self.waiting {
+                Some(waiting) => waiting.extend(sockets),
+                None => self.accept_from(sockets),
             }
         }
     }
 
+    fn accept_from(&self, sockets: Vec<Socket>) {
+        for socket in sockets {
+            self.seats[0].sender.send(Message::Listen(socket));
+        }
+    }
+
+    /// Accepts from now on.
+    pub(crate) fn accept(&mut self) {
+        let waiting = self.waiting.take().unwrap_or_default();
+        self.accept_from(waiting);
+    }
+
+    /// Copies of all sockets of listeners.
+    pub(crate) fn offer(&self) -> io::Result<Vec<Handed>> {
+        let mut all = self.sockets.offer()?;
+        for (name, open) in &self.open {
+            for (asked, fd) in &open.copies {
+                all.push(Handed::copy(fd, Role::Listener, (name, *asked))?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Leaves every socket to the worker, or to a successor: a copy would keep it open.
+    pub(crate) fn let_go(&mut self) {
+        self.sockets.clear();
+        self.open.values_mut().for_each(|open| open.copies.clear());
+    }
+
     /// The names of open listeners with their real addresses.
     pub(crate) fn bound(&self) -> impl Iterator<Item = (&String, SocketAddr)> {
-        self.open.iter().map(|(name, (_, bound))| (name, *bound))
+        self.open.iter().map(|(name, open)| (name, open.bound))
     }
 
     /// Whether what the control plane said last is in use.
@@ -139,14 +213,14 @@ impl Live {
         warn_of_restart(&self.snapshot.config, &config);
         let identity = match &self.told {
             None => Identity::load(&config, &self.tickets)?,
-            Some(told) => Some(Identity::of(told.credentials.clone(), &self.tickets)?),
+            Some(told) => Some(told.identity(&self.tickets)?),
         };
         self.put_to_use(&config, identity)
     }
 
     /// Puts to use what the control plane says now.
     pub(crate) fn adopt(&mut self, told: Told) -> anyhow::Result<()> {
-        let identity = Identity::of(told.credentials.clone(), &self.tickets)?;
+        let identity = told.identity(&self.tickets)?;
         let mut config = Config::clone(&self.snapshot.config);
         told.complete(&mut config);
         (self.told, self.is_behind) = (Some(told), true);
@@ -161,23 +235,25 @@ impl Live {
         let snapshot = Snapshot::build(Arc::clone(config), identity, Some(&self.snapshot))?;
         let is_open = |listener: &model::Listener| {
             let open = self.open.get(&listener.name);
-            open.is_some_and(|(asked, _)| listener.addresses().eq(asked.iter().copied()))
+            open.is_some_and(|open| listener.addresses().eq(open.asked.iter().copied()))
         };
         let wanted = (0..).zip(&config.listeners);
-        let sockets = socket::open_all(wanted.filter(|(_, listener)| !is_open(listener)))?;
+        let wanted = wanted.filter(|(_, listener)| !is_open(listener));
+        let sockets = self.sockets.open_all(wanted)?;
         // Nothing can fail from here on.
         self.is_behind = false;
-        self.publish(&Arc::new(snapshot));
         self.close_listeners(config);
+        self.publish(&Arc::new(snapshot));
         self.listen(sockets);
         Ok(())
     }
 
     fn publish(&mut self, snapshot: &Arc<Snapshot>) {
-        self.snapshot = Arc::clone(snapshot);
+        let old = std::mem::replace(&mut self.snapshot, Arc::clone(snapshot));
         self.state.publish(Arc::clone(snapshot));
-        if snapshot.config.dns.is_some() {
-            self.book.publish(Names::build(&snapshot.config));
+        let config = &snapshot.config;
+        if config.dns.is_some() && !Names::are_same(&old.config, config) {
+            self.book.publish(Names::build(config));
         }
         for seat in self.seats.iter() {
             seat.sender.send(Message::Snapshot(Arc::clone(snapshot)));
@@ -191,7 +267,7 @@ impl Live {
             let listener = listeners.find(|listener| listener.name == *name);
             listener.is_some_and(|listener| listener.addresses().eq(asked.iter().copied()))
         };
-        let gone = self.open.extract_if(|name, (asked, _)| !stays(name, asked));
+        let gone = self.open.extract_if(|name, open| !stays(name, &open.asked));
         for (name, _) in gone {
             self.seats[0]
                 .sender
@@ -222,6 +298,7 @@ fn warn_of_restart(old: &Config, new: &Config) {
         ("workload", old.workload != new.workload),
         ("control", old.control != new.control),
         ("dns", old.dns != new.dns),
+        ("handover", old.handover != new.handover),
     ];
     for (name, _) in changed.iter().filter(|(_, changed)| *changed) {
         log::warn(format_args!(

@@ -16,13 +16,15 @@ use crate::http2;
 use crate::pool::{self, EndpointState, Upstream, Want};
 use crate::record::Record;
 use crate::retry;
-use crate::snapshot::{Cluster, Endpoint, Listener};
+use crate::snapshot::{Cluster, Endpoint, Listener, Route};
+use crate::target;
 use crate::telemetry::metrics::Protocol;
 use crate::trust::Standing;
 use crate::worker::View;
 use model::Direction;
 use std::io::IoSlice;
 use std::rc::Rc;
+use std::time::Duration;
 use wire::http1::{Body, Framing, Method, Origin, RequestHead};
 
 /// Waits for a request over HTTP/1, serves it and records it exactly once; says whether the
@@ -182,13 +184,16 @@ async fn proxy(
     let bytes = down.bytes();
     let (authority, path) = destination(&exchange.request, bytes);
     let route = listener.routes.find(authority, path);
-    let cluster = route.map(|route| route.pick(|| client.worker.random()));
+    let cluster = route.and_then(|route| route.pick(|| client.worker.random()));
     record.assign(down, &view.snapshot, listener.direction, cluster, protocol);
     record.note(down, exchange);
-    let (Some(route), Some(cluster)) = (route, cluster) else {
+    let Some(route) = route else {
         return Err(Error::new(Flag::NoRoute));
     };
     authorize::check(route, client.id.as_ref())?;
+    let Some(cluster) = cluster else {
+        return Err(redirect(route, exchange, bytes));
+    };
     if exchange.request.method == Method::Connect {
         // What goes through the tunnel is not read: it might be for any route.
         let id = client.id.as_ref();
@@ -201,10 +206,11 @@ async fn proxy(
         exchange.until_ms = grpc_deadline(exchange, down.bytes(), client.worker.reactor.now_ms());
     }
     filter(down, exchange, &route.filters).await?;
-    if !prepare(down, exchange, listener) {
+    if !prepare(down, exchange, (listener, route)) {
         return Err(Error::with_status(Flag::DownstreamProtocol, 501));
     }
     record.note_added(exchange);
+    limit(exchange, route, down.client.worker.reactor.now_ms());
     let plan = Plan {
         snapshot: &view.snapshot,
         route,
@@ -256,9 +262,33 @@ fn protocol(exchange: &Exchange, bytes: &[u8]) -> Protocol {
 fn grpc_deadline(exchange: &Exchange, bytes: &[u8], now_ms: u64) -> u64 {
     let line = exchange.request.find(bytes, "grpc-timeout");
     let limit = line.and_then(|line| headers::grpc_timeout(line.value.of(bytes)));
-    limit.map_or(u64::MAX, |limit| {
-        now_ms.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
-    })
+    limit.map_or(u64::MAX, |limit| after(now_ms, limit))
+}
+
+fn after(now_ms: u64, limit: Duration) -> u64 {
+    now_ms.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Gives a request no more time than its route has for one.
+fn limit(exchange: &mut Exchange, route: &Route, now_ms: u64) {
+    let is_request = exchange.request.protocol.is_none();
+    if let Some(timeout) = route.timeout.filter(|_| is_request) {
+        exchange.until_ms = exchange.until_ms.min(after(now_ms, timeout));
+    }
+}
+
+/// What tells a client to ask elsewhere, where a route leads to no cluster.
+fn redirect(route: &Route, exchange: &mut Exchange, bytes: &[u8]) -> Error {
+    let Some(redirect) = &route.redirect else {
+        return Error::new(Flag::NoRoute);
+    };
+    match target::location(redirect, &route.prefix, exchange, bytes) {
+        Some(line) => {
+            exchange.response_extra = line;
+            Error::redirect(redirect.status)
+        }
+        None => Error::with_status(Flag::DownstreamProtocol, 400),
+    }
 }
 
 /// What is well formed but not to be routed, with the status that says so.
@@ -349,12 +379,19 @@ async fn gather_http1(
 
 /// Prepares the head for the upstream; `false` if the request asks for a protocol that it cannot
 /// have.
-fn prepare(down: &Downstream<'_>, exchange: &mut Exchange, listener: &Listener) -> bool {
+fn prepare(
+    down: &Downstream<'_>,
+    exchange: &mut Exchange,
+    (listener, route): (&Listener, &Route),
+) -> bool {
     let worker = &down.client.worker;
     let random = || u128::from(worker.random()) << 64 | u128::from(worker.random());
     let (bytes, peer) = (down.bytes(), down.client.peer.ip());
     let takes = headers::prepare_upgrade(exchange, bytes, listener);
     headers::prepare_request(exchange, bytes, listener, peer, random);
+    if let Some(rewrite) = &route.rewrite {
+        target::rewrite(rewrite, &route.prefix, exchange, (bytes, listener));
+    }
     takes
 }
 

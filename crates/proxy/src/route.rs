@@ -1,4 +1,4 @@
-//! Which route a request takes: the most specific host, then the longest prefix. Pure; called by
+//! Which route a request takes: the most specific host, then the longest path. Pure; called by
 //! `request` once per request.
 
 use crate::snapshot::Route;
@@ -63,7 +63,8 @@ impl Table {
         }
         rows.sort_by(|(host, route), (other_host, other)| {
             let prefixes = other.prefix.len().cmp(&route.prefix.len());
-            host.cmp(other_host).then(prefixes)
+            let exact = other.exact.cmp(&route.exact);
+            host.cmp(other_host).then(prefixes).then(exact)
         });
         let closed = rows.iter().any(|(_, route)| route.allow.is_some());
         Self { rows, closed }
@@ -90,18 +91,20 @@ impl Table {
         let host = without_port(authority);
         let path = without_query(path);
         let fits = |(host_match, route): &&(Host, Arc<Route>)| {
-            prefix_fits(&route.prefix, path) && host_match.fits(host)
+            path_fits(route, path) && host_match.fits(host)
         };
         self.rows.iter().find(fits).map(|(_, route)| route)
     }
 }
 
-/// `/a` fits `/a` and `/a/b`, not `/ab` (as the Gateway API's `PathPrefix`).
-fn prefix_fits(prefix: &[u8], path: &[u8]) -> bool {
+/// `/a` fits `/a` and `/a/b`, not `/ab` (as the Gateway API's `PathPrefix`), an exact `/a` only
+/// itself. Every request has a path, be it unsaid.
+fn path_fits(route: &Route, path: &[u8]) -> bool {
+    let prefix = &*route.prefix;
     let Some(rest) = path.strip_prefix(prefix) else {
-        return prefix == b"/";
+        return prefix == b"/" && (!route.exact || path.is_empty());
     };
-    rest.is_empty() || rest[0] == b'/' || prefix.ends_with(b"/")
+    rest.is_empty() || !route.exact && (rest[0] == b'/' || prefix.ends_with(b"/"))
 }
 
 /// Whether a path means only what it says: no empty or dot segments, no parameters of segments
@@ -157,9 +160,20 @@ mod tests {
     fn route(prefix: &str, cluster: usize) -> Route {
         Route {
             prefix: prefix.as_bytes().into(),
+            exact: false,
             backends: Box::new([(cluster, 1)]),
+            redirect: None,
             allow: None,
+            rewrite: None,
             filters: Vec::new(),
+            timeout: None,
+        }
+    }
+
+    fn exactly(path: &str, cluster: usize) -> Route {
+        Route {
+            exact: true,
+            ..route(path, cluster)
         }
     }
 
@@ -173,10 +187,13 @@ mod tests {
             (suffix("deep.example.org"), route("/", 3)),
             (exact("www.example.org"), route("/only", 4)),
             (exact("[::1]"), route("/", 5)),
+            (vec![HostMatch::Any], exactly("/api", 6)),
+            (vec![HostMatch::Any], exactly("/api/", 7)),
+            (vec![HostMatch::Any], exactly("/", 8)),
         ]);
         let found = table.find(authority.as_bytes(), path.as_bytes());
         assert_eq!(
-            found.map(|route| route.pick(|| 0)),
+            found.and_then(|route| route.pick(|| 0)),
             cluster,
             "{authority}{path}"
         );
@@ -184,19 +201,30 @@ mod tests {
 
     #[test]
     fn the_longest_prefix_of_whole_segments_wins() {
-        check("a", "/", Some(0));
+        check("a", "/other", Some(0));
         check("a", "/apis", Some(0));
-        check("a", "/api", Some(1));
+        check("a", "/api/y", Some(1));
         check("a", "/api/x?y=/", Some(1));
-        check("a", "/api?x", Some(1));
         check("a", "*", Some(0));
+    }
+
+    #[test]
+    fn an_exact_path_wins_over_what_begins_with_it() {
+        check("a", "/api", Some(6));
+        check("a", "/api?x", Some(6));
+        check("a", "/api/", Some(7));
+        check("a", "/api//", Some(1));
+        check("a", "/", Some(8));
+        check("a", "?x", Some(8));
+        check("a", "", Some(8));
+        check("www.example.org", "/", Some(2));
     }
 
     #[test]
     fn the_most_specific_host_wins_whatever_its_case_and_port() {
         check("x.example.org", "/", Some(2));
         check("X.Deep.Example.org:8080", "/", Some(3));
-        check("example.org", "/", Some(0));
+        check("example.org", "/x", Some(0));
         check("www.example.org:80", "/only/this", Some(4));
         check("[::1]:8080", "/", Some(5));
         check("www.example.org.", "/only", Some(4));
@@ -205,6 +233,7 @@ mod tests {
     #[test]
     fn a_host_without_a_fitting_prefix_falls_through_to_the_next() {
         check("www.example.org", "/other", Some(2));
+        check("other.org", "/apis", Some(0));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod clusters;
 mod listeners;
 
+use crate::edge::Certificates;
 use identity::SpiffeId;
 use identity::credentials::{Credentials, Paths};
 use identity::tls::{self, ALPN_H2, ALPN_HOP, ALPN_HTTP1, ALPN_PUBLIC_H2, ALPN_PUBLIC_HTTP1};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(crate) use clusters::{Cluster, Endpoint, Mtls};
+use listeners::Around;
 pub(crate) use listeners::{Listener, Reading, Route};
 
 /// What a sidecar accepts inside mesh TLS, in the order of its preference.
@@ -73,6 +75,8 @@ pub struct Snapshot {
 pub struct Identity {
     pub(crate) credentials: Credentials,
     pub(crate) server: Arc<ServerConfig>,
+    /// What clients outside of the mesh are shown.
+    pub(crate) shown: Arc<Certificates>,
 }
 
 impl Identity {
@@ -102,7 +106,13 @@ impl Identity {
         Ok(Self {
             credentials,
             server,
+            shown: Arc::default(),
         })
+    }
+
+    /// The same with these certificates for clients outside of the mesh.
+    pub(crate) fn showing(self, shown: Arc<Certificates>) -> Self {
+        Self { shown, ..self }
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -122,10 +132,12 @@ impl Snapshot {
         identity: Option<Identity>,
         previous: Option<&Self>,
     ) -> Result<Self, Error> {
+        let certificates = identity.as_ref().map(|new| Arc::clone(&new.shown));
+        let certificates = certificates.unwrap_or_default();
         let previous_identity = previous.and_then(|previous| previous.identity.clone());
         let (identity, known) = match (identity, previous_identity) {
             // The same certificates: sessions and connections live on.
-            (Some(new), Some(old)) if new.is_same(&old) => (Some(old), previous),
+            (Some(new), Some(old)) if new.is_same(&old) => (Some(old.showing(new.shown)), previous),
             (new, _) => (new, None),
         };
         let mut known = clusters::Known::of(previous, known.is_some());
@@ -135,11 +147,14 @@ impl Snapshot {
             .iter()
             .map(|cluster| clusters::build(cluster, (identity.as_ref(), &own), &mut known));
         let clusters = clusters.collect::<Result<Vec<_>, _>>()?;
-        let by_name: HashMap<&str, usize> = (0..).zip(&config.clusters).map(named).collect();
-        let listeners = config
-            .listeners
-            .iter()
-            .map(|listener| listeners::build(listener, &config, &by_name));
+        let around = Around {
+            config: &config,
+            by_name: (0..).zip(&config.clusters).map(named).collect(),
+            certificates,
+            previous,
+        };
+        let listeners = config.listeners.iter();
+        let listeners = listeners.map(|listener| listeners::build(listener, &around));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let places = (0..).zip(&listeners);
         let places = places.map(|(place, listener)| (Arc::clone(&listener.name), place));
@@ -174,7 +189,12 @@ impl Snapshot {
             .listeners
             .get(place)
             .filter(|listener| *listener.name == *name);
-        at.or_else(|| self.listeners.get(*self.places.get(name)?))
+        at.or_else(|| self.listener_named(name))
+    }
+
+    /// The listener of that name.
+    pub(crate) fn listener_named(&self, name: &str) -> Option<&Listener> {
+        self.listeners.get(*self.places.get(name)?)
     }
 
     /// The place of the cluster of that name.
@@ -207,12 +227,14 @@ impl Snapshot {
         self.listeners.iter().find(has_socket)
     }
 
-    /// What `/clusters` shows: the configuration, and how many workers cannot reach an endpoint.
+    /// What `/clusters` shows: the configuration, how many workers cannot reach an endpoint, and how
+    /// many requests it has in flight.
     #[must_use]
     pub fn describe_clusters(&self) -> serde_json::Value {
         let endpoint = |(model, built): (&model::Endpoint, &Arc<Endpoint>)| {
             let mut shown = serde_json::json!(model);
             shown["unhealthyWorkers"] = built.unhealthy.load(Ordering::Relaxed).into();
+            shown["activeRequests"] = built.in_use.total().into();
             shown
         };
         let cluster = |(model, built): (&model::Cluster, &Cluster)| {
@@ -232,11 +254,16 @@ impl Snapshot {
     /// What `/certs` shows.
     #[must_use]
     pub fn certificates(&self) -> serde_json::Value {
-        self.identity
-            .as_ref()
-            .map_or(serde_json::Value::Null, |identity| {
-                serde_json::json!(identity.credentials.overview())
-            })
+        let Some(identity) = &self.identity else {
+            return serde_json::Value::Null;
+        };
+        let mut shown = serde_json::json!(identity.credentials.overview());
+        if !identity.shown.is_empty() {
+            let all = identity.shown.iter();
+            let all = all.map(|(name, it)| (name.clone(), serde_json::json!(it.overview())));
+            shown["shown"] = serde_json::Value::Object(all.collect());
+        }
+        shown
     }
 }
 

@@ -102,7 +102,7 @@ async fn admit(
     let route = find(listener, name);
     let cluster = route.map(|route| match &opaque.up {
         Some(up) => view.snapshot.cluster(&up.cluster),
-        None => Some(route.pick(|| client.worker.random())),
+        None => route.pick(|| client.worker.random()),
     });
     let cluster = cluster.flatten();
     record.assign_unread(client, &view.snapshot, (listener.direction, cluster), name);

@@ -1,4 +1,4 @@
-//! Mesh TLS on a connection after its handshake: records sealed and opened in the connection's own
+//! TLS on a connection after its handshake: records sealed and opened in the connection's own
 //! buffers, keys updated. rustls does the handshake and keeps the key schedule; see
 //! `docs/adr/0003-own-record-layer.md`. Called by [`crate::stream`] only.
 
@@ -6,11 +6,11 @@ pub(crate) mod handshake;
 mod record;
 
 use crate::buffer::Inbox;
-use record::{Opener, Sealer};
+use record::{Form, Opened, Opener, Sealer};
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
-use rustls::{ConnectionTrafficSecrets, Error};
+use rustls::{ConnectionTrafficSecrets, Error, ProtocolVersion};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 
@@ -31,6 +31,13 @@ pub(crate) enum Keys {
 }
 
 impl Keys {
+    fn version(&self) -> ProtocolVersion {
+        match self {
+            Self::Client(keys) => keys.protocol_version(),
+            Self::Server(keys) => keys.protocol_version(),
+        }
+    }
+
     fn next_opener(&mut self) -> Result<(u64, ConnectionTrafficSecrets), Error> {
         match self {
             Self::Client(keys) => keys.update_rx_secret(),
@@ -62,9 +69,10 @@ pub(crate) struct Tls {
 
 impl Tls {
     pub(crate) fn new(secrets: rustls::ExtractedSecrets, keys: Keys) -> io::Result<Self> {
+        let form = Form::of(keys.version(), &secrets.tx.1);
         Ok(Self {
-            opener: RefCell::new(Opener::new(secrets.rx)?),
-            sealer: RefCell::new(Sealer::new(secrets.tx)?),
+            opener: RefCell::new(Opener::new(form, secrets.rx)?),
+            sealer: RefCell::new(Sealer::new(form, secrets.tx)?),
             keys: RefCell::new(keys),
             closed: Cell::new(false),
             empty: Cell::new(0),
@@ -86,20 +94,25 @@ impl Tls {
     pub(crate) fn open(&self, inbox: &mut Inbox) -> io::Result<usize> {
         let mut total = 0;
         while !self.closed.get() {
-            let Some(record) = record::length(inbox.raw())? else {
+            let mut opener = self.opener.borrow_mut();
+            let Some(record) = opener.length(inbox.raw())? else {
                 break;
             };
-            let opened = self.opener.borrow_mut().open(&mut inbox.raw()[..record])?;
-            let (kind, payload) = opened;
+            let Opened {
+                kind,
+                offset,
+                payload,
+            } = opener.open(&mut inbox.raw()[..record])?;
+            drop(opener);
             if kind == APPLICATION_DATA && payload > 0 {
                 self.empty.set(0);
-                inbox.opened(record, record::HEADER, payload);
+                inbox.opened(record, offset, payload);
                 total += payload;
                 continue;
             }
-            let message = &inbox.raw()[record::HEADER..record::HEADER + payload];
+            let message = &inbox.raw()[offset..offset + payload];
             let understood = self.control(kind, message);
-            inbox.opened(record, record::HEADER, 0);
+            inbox.opened(record, offset, 0);
             understood?;
             self.empty.set(self.empty.get() + 1);
             if self.empty.get() > EMPTY_MAX {
@@ -154,7 +167,7 @@ impl Tls {
                 }
                 (KEY_UPDATE, keys) => {
                     let secrets = keys.next_opener().map_err(invalid)?;
-                    *self.opener.borrow_mut() = Opener::new(secrets)?;
+                    *self.opener.borrow_mut() = Opener::new(Form::Tls13, secrets)?;
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
@@ -171,14 +184,15 @@ impl Tls {
         }
     }
 
-    /// Announces new keys for our direction and takes them into use.
+    /// Announces new keys for our direction and takes them into use; an error in TLS 1.2, which
+    /// knows no way to.
     fn update_sealer(&self, request: bool, out: &mut Vec<u8>) -> io::Result<()> {
         let message = [KEY_UPDATE, 0, 0, 1, u8::from(request)];
         self.sealer
             .borrow_mut()
             .seal(HANDSHAKE, &[IoSlice::new(&message)], out)?;
         let secrets = self.keys.borrow_mut().next_sealer().map_err(invalid)?;
-        *self.sealer.borrow_mut() = Sealer::new(secrets)?;
+        *self.sealer.borrow_mut() = Sealer::new(Form::Tls13, secrets)?;
         Ok(())
     }
 }

@@ -45,7 +45,8 @@ pub(crate) enum Message {
     Snapshot(Arc<Snapshot>),
     /// Give memory back to the kernel.
     Trim,
-    /// Finish what runs, tell everybody to go, end.
+    /// Finish what runs, tell everybody to go, end. For the accepting worker, which tells the others
+    /// once it gives them nothing more.
     Drain,
 }
 
@@ -66,6 +67,8 @@ pub(crate) struct Socket {
     /// Its place in the configuration.
     pub(crate) place: usize,
     pub(crate) direction: Direction,
+    /// Somebody else has it, too, and goes on with what is queued.
+    pub(crate) is_kept: bool,
 }
 
 /// Counts a connection as its worker's, and as open, while it lives.
@@ -303,6 +306,10 @@ async fn drain(worker: Rc<Worker>) {
     worker.reactor.wake_all();
     let names: Vec<_> = worker.listening.borrow().keys().cloned().collect();
     names.iter().for_each(|name| worker.unlisten(name));
+    if worker.id == 0 {
+        let others = worker.seats.iter().skip(1);
+        others.for_each(|seat| seat.sender.send(Message::Drain));
+    }
     // What was queued is accepted before we look whether anybody is there.
     worker.reactor.yield_now().await;
     let limit = worker.view().snapshot.config.limits.drain_timeout;

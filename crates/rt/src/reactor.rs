@@ -390,6 +390,12 @@ impl Reactor {
         let data = epoll::EventData::new_u64(u64::from(key));
         Ok(epoll::add(&self.epoll, fd, data, flags)?)
     }
+
+    /// For what others have as well: closing the last descriptor here would not end it.
+    pub(crate) fn unwatch(&self, fd: BorrowedFd<'_>) {
+        // Only what is not watched could be refused.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
 }
 
 impl Drop for Reactor {

@@ -221,3 +221,10 @@ impl Listener {
         poll_fn(|_| self.poll_accept()).await
     }
 }
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Another process may have the same socket, which would wake this one for ever.
+        self.source.reactor.unwatch(self.source.fd());
+    }
+}

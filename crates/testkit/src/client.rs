@@ -9,7 +9,7 @@ use identity::credentials::Credentials;
 use identity::failure::classify;
 use identity::tls::{self, ALPN_HTTP1};
 use identity::{HandshakeFailure, SpiffeId};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 
 use crate::http::{Inbox, Message};
 use crate::wait::DEADLINE;
@@ -225,6 +225,12 @@ impl TlsClient {
         tls::peer_id(chain).expect("the handshake has verified the chain")
     }
 
+    /// Whether TLS 1.2 was agreed on, which the mesh never speaks.
+    #[must_use]
+    pub fn is_old(&self) -> bool {
+        self.stream.conn.protocol_version() == Some(ProtocolVersion::TLSv1_2)
+    }
+
     /// The agreed application protocol.
     #[must_use]
     pub fn alpn(&self) -> Option<&[u8]> {
@@ -283,20 +289,26 @@ impl MeshConnector {
     /// # Panics
     /// If TCP does not connect.
     pub fn connect(&self, addr: SocketAddr) -> Result<TlsClient, HandshakeFailure> {
-        let mut tcp = dial(addr).expect("connects");
         let name = tls::endpoint_name(addr);
-        let mut connection =
+        let connection =
             ClientConnection::new(Arc::clone(&self.config), name).expect("the name is valid");
-        while connection.is_handshaking() {
-            connection
-                .complete_io(&mut tcp)
-                .map_err(|error| failure(&error))?;
-        }
-        Ok(Client {
-            stream: StreamOwned::new(connection, tcp),
-            inbox: Inbox::default(),
-        })
+        shake_hands(addr, connection).map_err(|error| failure(&error))
     }
+}
+
+/// Connects and shakes hands.
+pub(crate) fn shake_hands(
+    addr: SocketAddr,
+    mut connection: ClientConnection,
+) -> io::Result<TlsClient> {
+    let mut tcp = dial(addr).expect("connects");
+    while connection.is_handshaking() {
+        connection.complete_io(&mut tcp)?;
+    }
+    Ok(Client {
+        stream: StreamOwned::new(connection, tcp),
+        inbox: Inbox::default(),
+    })
 }
 
 /// The reason in an error of a TLS stream.

@@ -11,6 +11,9 @@ pub mod http;
 /// Clients that say exactly what they are told to, plain or inside mesh TLS.
 pub mod client;
 
+/// A client outside of the mesh.
+pub mod browser;
+
 /// Accepting connections on a thread each, until dropped.
 mod server;
 
@@ -50,6 +53,7 @@ pub mod dead;
 /// How many descriptors a process may have.
 pub mod descriptors;
 
+pub use browser::Browser;
 pub use ca::{TestCa, TestIdentity};
 pub use client::{Client, MeshConnector, RawClient, TlsClient};
 pub use config::Sidecar;

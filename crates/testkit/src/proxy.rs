@@ -41,6 +41,7 @@ pub struct Launched {
 struct Ready {
     admin: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
+    names: Option<SocketAddr>,
     listeners: HashMap<String, SocketAddr>,
 }
 
@@ -167,6 +168,15 @@ impl ProxyProcess {
     #[must_use]
     pub fn metrics_addr(&self) -> SocketAddr {
         self.ready.metrics.expect("metrics are on")
+    }
+
+    /// Where names are answered, at the first address of several.
+    ///
+    /// # Panics
+    /// If they are not.
+    #[must_use]
+    pub fn names_addr(&self) -> SocketAddr {
+        self.ready.names.expect("names are answered")
     }
 
     /// Its process id.
@@ -453,6 +463,7 @@ impl Ready {
         Self {
             admin: addr(&ready["admin"]),
             metrics: addr(&ready["metrics"]),
+            names: addr(&ready["dns"][0]),
             listeners: listeners
                 .iter()
                 .filter_map(|(name, value)| Some((name.clone(), addr(value)?)))

@@ -215,7 +215,7 @@ fn print_file(what: &str, path: &Path, note: &str) {
 }
 
 /// The two largest units: "23 h 59 min".
-fn rough(span: time::Duration) -> String {
+pub(super) fn rough(span: time::Duration) -> String {
     let minutes = span.whole_minutes();
     match minutes {
         0 => format!("{} s", span.whole_seconds()),

@@ -7,7 +7,7 @@ use super::up::Place;
 /// Run a command where a workload runs: in its network, as its user.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The workload: NAME, or NAME.NAMESPACE
+    /// The workload, or one instance: NAME, or NAME.NAMESPACE
     workload: WorkloadId,
     /// The mesh [default: the only one]
     #[arg(long)]

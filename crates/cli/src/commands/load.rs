@@ -1,6 +1,8 @@
 //! `leno load`: the load generator and its echo server from the command line. Called by `main`;
 //! everything that measures is in the `load` crate.
 
+mod bookinfo;
+
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum, ValueHint};
 use load::{
@@ -217,8 +219,11 @@ struct Output {
 /// back. The gRPC service is leno.load.Echo: Unary and Stream send their messages back. Prints
 /// one JSON line when it listens; ends on SIGTERM or SIGINT.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 struct Serve {
+    #[command(subcommand)]
+    sample: Option<Sample>,
+
     /// Address to listen on.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
@@ -243,6 +248,11 @@ struct Serve {
     /// name ends in .json, else an HdrHistogram log.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     delay_log: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Sample {
+    Bookinfo(bookinfo::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -282,6 +292,10 @@ enum When {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
+        Some(Command::Serve(Serve {
+            sample: Some(Sample::Bookinfo(args)),
+            ..
+        })) => bookinfo::run(args),
         Some(Command::Serve(args)) => serve(args),
         None => generate(args),
     }

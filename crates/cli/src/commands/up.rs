@@ -1,14 +1,18 @@
 //! `leno up`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use local::command::up_within;
 use local::name::MeshName;
-use local::{Programs, Start, supervisor, table};
+use local::{Programs, READY_WITHIN, Start, supervisor, table};
+
+use super::progress;
 
 /// Run a mesh on this machine: every workload of a file in a network of its own, with its sidecar.
 ///
-/// Needs root. Returns when all workloads run, and leaves a supervisor behind that keeps them;
-/// `leno down` ends it.
+/// Needs root. Returns when everything is ready, and leaves a supervisor behind that keeps it;
+/// `leno down` ends it. A mesh that is up gets the file: only what differs is changed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The mesh: Workloads, Services, policies, as YAML
@@ -19,6 +23,8 @@ pub(crate) struct Args {
     /// Stay, and take the mesh down when interrupted
     #[arg(long)]
     foreground: bool,
+    #[command(flatten)]
+    patience: Patience,
     /// leno-control [default: the one beside leno, or in $PATH]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -37,6 +43,20 @@ pub(crate) struct Place {
     pub(crate) runtime: PathBuf,
 }
 
+/// For how long is waited.
+#[derive(clap::Args)]
+pub(crate) struct Patience {
+    /// Say who is not ready after that, and why; nothing is taken back
+    #[arg(long, value_name = "SECONDS", default_value_t = READY_WITHIN.as_secs())]
+    timeout: u64,
+}
+
+impl Patience {
+    pub(crate) const fn time(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let programs = Programs {
         control: args.control,
@@ -46,6 +66,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.foreground {
         return supervisor::run(&start, |state| print!("{}", table::show(state)));
     }
-    print!("{}", table::show(&local::up(&start)?));
+    let state = up_within(&start, args.patience.time(), &mut progress::show)?;
+    print!("{}", table::show(&state));
     Ok(())
 }

@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         ["workload", "supervise"] => local::supervisor::run_detached().map_err(Into::into),
         ["exec", base, name, workload, command @ ..] => exec(base, name, workload, command),
         ["serve", address] => serve(address),
+        ["late", file, address] => late(file, address),
+        ["mark", file] => mark(file),
         ["ask", address] => ask(address),
         ["--source", ..] => control(&args),
         ["--config", config] => sidecar(config),
@@ -81,6 +83,23 @@ fn serve(address: &str) -> Result<()> {
     Ok(())
 }
 
+/// An application that does not listen before there is that file.
+fn late(file: &str, address: &str) -> Result<()> {
+    while !Path::new(file).exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    serve(address)
+}
+
+/// An application that writes down that it was there, and ends as the file beside says.
+fn mark(file: &str) -> Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut log = options.create(true).append(true).open(file)?;
+    writeln!(log, "{}", std::env::var("LENO_INSTANCE")?)?;
+    let code = fs::read_to_string(format!("{file}.code")).unwrap_or_default();
+    std::process::exit(code.trim().parse().unwrap_or(0));
+}
+
 fn ask(address: &str) -> Result<()> {
     let address: SocketAddr = address.parse()?;
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
@@ -89,7 +108,8 @@ fn ask(address: &str) -> Result<()> {
     Ok(())
 }
 
-/// A control plane: reads its sources, writes what it has to, gives a token to whoever asks.
+/// A control plane: reads its sources, writes what it has to, gives a token to whoever asks, and
+/// has told everybody everything.
 fn control(args: &[&str]) -> Result<()> {
     let options = || args.chunks_exact(2).map(|pair| (pair[0], pair[1]));
     let option = |name| {
@@ -123,21 +143,32 @@ fn control(args: &[&str]) -> Result<()> {
         let mut body = vec![0; length.unwrap_or("0").parse()?];
         reader.read_exact(&mut body)?;
         let asked: Value = serde_json::from_slice(&body)?;
-        let token = json!({"token": format!("for {}", asked["workload"].as_str().unwrap_or("?"))});
-        let token = token.to_string();
-        let length = token.len();
-        write!(
+        let answer = match asked["workload"].as_str() {
+            Some(name) => json!({"token": format!("for {name}")}),
+            None => json!({"settled": true, "behind": []}),
+        };
+        let answer = answer.to_string();
+        let length = answer.len();
+        // Who has gone need not be told.
+        let _ = write!(
             stream,
-            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{token}"
-        )?;
+            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{answer}"
+        );
     }
     Ok(())
 }
 
-/// A sidecar: keeps its token, and relays.
+/// A sidecar: keeps its token, and relays. What is to answer for names is told of no control plane,
+/// and is only there.
 fn sidecar(config: &str) -> Result<()> {
     let config: Value = serde_json::from_str(&fs::read_to_string(config)?)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if config["control"].is_null() {
+        println!("{}", json!({"event": "ready"}));
+        loop {
+            thread::park();
+        }
+    }
     let mut token = String::new();
     io::stdin().read_line(&mut token)?;
     fs::read_to_string(text(&config["control"]["trustBundle"]))?;

@@ -15,7 +15,7 @@ use local::folder::Folder;
 use local::name::MeshName;
 use local::process::{Identity, Launcher};
 use local::state::{Life, State};
-use local::{Start, teardown};
+use local::{Event, Start, command, teardown};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -91,42 +91,74 @@ impl World {
 
     /// Brings up workloads that tell on port 80 who they are.
     pub(super) fn up(&self, workloads: &[&str]) -> Result<State> {
-        let program = self.program.display().to_string();
-        let spec = format!("{{serviceAccount: a, command: [{program:?}, serve, \"[::]:80\"]}}");
-        self.start(
-            &workloads
-                .iter()
-                .map(|name| workload(name, &spec))
-                .collect::<String>(),
-        )
+        let spec = self.serve("");
+        let documents = workloads.iter().map(|name| workload(name, &spec));
+        self.apply(&documents.collect::<String>())
     }
 
     /// Brings up one workload.
     pub(super) fn up_with(&self, spec: &str) -> Result<State> {
-        self.start(&workload("a", spec))
+        self.apply(&workload("a", spec))
     }
 
-    fn start(&self, workloads: &str) -> Result<State> {
+    /// What a workload is that tells on port 80 who it is; `more` has what else it is.
+    pub(super) fn serve(&self, more: &str) -> String {
+        self.run(&["serve", "[::]:80"], &format!("ports: [{{port: 80}}], {more}"))
+    }
+
+    /// What a workload is that runs the stand-in with these words.
+    pub(super) fn run(&self, words: &[&str], more: &str) -> String {
+        let program = self.program.display().to_string();
+        let words = [&[&*program], words].concat();
+        format!("{{serviceAccount: a, command: {words:?}, {more}}}")
+    }
+
+    /// Has the file say this, and nothing else.
+    pub(super) fn write(&self, workloads: &str) {
         let (high, low) = (64 + (self.subnet >> 8) % 64, self.subnet & 255);
         let ranges = format!("[10.{high}.{low}.0/24, \"fd04:{:x}::/112\"]", self.subnet);
         let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
-        let source = self.folder.path().join("mesh.yaml");
-        fs::write(
-            &source,
-            format!("{config}spec: {{workloadCIDRs: {ranges}}}\n{workloads}"),
-        )?;
+        let text = format!("{config}spec: {{workloadCIDRs: {ranges}}}\n{workloads}");
+        let new = self.folder.path().join("mesh.new");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, self.folder.path().join("mesh.yaml")).unwrap();
+    }
+
+    /// Brings up what these documents say; a mesh that is up gets them.
+    pub(super) fn apply(&self, workloads: &str) -> Result<State> {
+        self.apply_within(PATIENCE, workloads, &mut Vec::new())
+    }
+
+    /// Likewise, with what was told of it.
+    pub(super) fn apply_within(
+        &self,
+        within: Duration,
+        workloads: &str,
+        told: &mut Vec<Event>,
+    ) -> Result<State> {
+        self.write(workloads);
+        command::up_within(&self.start(), within, &mut |event| told.push(event.clone()))
+    }
+
+    /// What a supervisor is told.
+    pub(super) fn start(&self) -> Start {
         let program = self.program.clone();
-        local::up(&Start {
+        Start {
             name: self.name.clone(),
             base: self.base().to_path_buf(),
-            source,
+            source: self.folder.path().join("mesh.yaml"),
             launcher: Launcher {
                 program: program.clone(),
                 args: vec!["workload".into()],
             },
             control: program.clone(),
             proxy: program,
-        })
+        }
+    }
+
+    /// Brings up what the file says already.
+    pub(super) fn up_again(&self) -> Result<State> {
+        local::up(&self.start())
     }
 
     /// What `workload` is answered at `target`.
@@ -173,9 +205,23 @@ impl World {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// Where a workload, or an instance, is called.
     pub(super) fn target(&self, state: &State, workload: &str) -> String {
         let found = state.workload(&workload.parse().unwrap()).unwrap();
         SocketAddr::new(found.addresses[0], 80).to_string()
+    }
+
+    /// The state now.
+    pub(super) fn state(&self) -> State {
+        State::load(&self.runtime("state.json")).unwrap().unwrap()
+    }
+
+    /// A file that applications may write.
+    pub(super) fn open_file(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        path
     }
 
     /// The state, as soon as `holds` of it.
@@ -229,8 +275,8 @@ impl World {
         assert!(!self.is_anything_left());
         let processes = state.processes().concat();
         assert!(processes.iter().all(|process| !process.is_alive()));
-        assert!(state.workloads.iter().all(|one| !one.netns.exists()));
-        let groups = state.workloads.iter().flat_map(|one| &one.cgroups);
+        assert!(state.instances.iter().all(|one| !one.netns.exists()));
+        let groups = state.instances.iter().flat_map(|one| &one.cgroups);
         for group in groups {
             assert!(!group.parent().unwrap().exists(), "{}", group.display());
         }
@@ -249,7 +295,7 @@ impl Drop for World {
     }
 }
 
-fn workload(name: &str, spec: &str) -> String {
+pub(super) fn workload(name: &str, spec: &str) -> String {
     format!(
         "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\n\
          metadata: {{name: {name}}}\nspec: {spec}\n"
@@ -271,6 +317,15 @@ fn until<T>(find: impl Fn() -> Option<T>, why: impl Fn() -> String) -> T {
         assert!(Instant::now() < deadline, "{}", why());
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The instances of a workload that are ready, without its name.
+pub(super) fn ready(state: &State, workload: &str) -> Vec<u32> {
+    let id = workload.parse().unwrap();
+    let of_it = state.instances.iter().filter(|one| one.workload == id);
+    let mut ordinals: Vec<_> = of_it.filter(|one| one.ready).map(|one| one.ordinal).collect();
+    ordinals.sort_unstable();
+    ordinals
 }
 
 pub(super) fn sorted(list: &Value) -> Vec<&str> {

@@ -40,8 +40,8 @@ fn an_application_reads_neither_its_sidecars_memory_nor_anybodys_secrets() {
         return;
     };
     let (process, runtime) = (sidecar(&state, "app"), world.runtime(""));
-    let tries = ["read", &process, runtime.to_str().unwrap(), "app", "other"];
-    check_all(&world.tool("app", &tries), 24, is_refused);
+    let tries = ["read", &process, runtime.to_str().unwrap(), "app-0", "other-0"];
+    check_all(&world.tool("app", &tries), 26, is_refused);
     // They are there to be read: root reads them.
 }
 
@@ -53,7 +53,7 @@ fn an_application_changes_nothing_of_the_mesh_and_becomes_nobody_else() {
     let (process, runtime) = (sidecar(&state, "app"), world.runtime(""));
     let namespace = find(&state, "other").netns.file_name().unwrap();
     let (runtime, namespace) = (runtime.to_str().unwrap(), namespace.to_str().unwrap());
-    let mut came = world.tool("app", &["act", &process, runtime, "app", namespace]);
+    let mut came = world.tool("app", &["act", &process, runtime, "app-0", namespace]);
     // What cannot be tried here for want of a program or a number inside is refused by that.
     let is_odd = |came: &str| {
         ["missing", "Invalid argument", "not mounted"]

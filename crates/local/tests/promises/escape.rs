@@ -15,7 +15,7 @@ const FAR: [&str; 2] = ["198.51.100.9", "2001:db8::9"];
 /// Everything that `tries` sent from the workload, but for the sidecar's talk with the control
 /// plane, and what came of it.
 fn watch(world: &World, state: &State, tries: &[&str]) -> (Outcomes, Vec<String>) {
-    let link = world.name().link(0);
+    let link = world.name().link(find(state, "app").offset);
     let port = &*port(world);
     let sniffer = world.tool_outside_beside(&["sniff", &link, port]);
     let came = world.tool("app", tries);

@@ -14,8 +14,8 @@ fn move_address(state: &State, whose: &str, [from, to]: [&str; 2]) {
         let ip = format!("{addr}/24");
         run(state, workload, &["addr", verb, &ip, "dev", "eth0"]);
     }
-    for workload in &state.workloads {
-        let workload = workload.id.to_string();
+    for instance in &state.instances {
+        let workload = instance.id.to_string();
         run(state, &workload, &["neigh", "flush", "dev", "eth0"]);
     }
 }
@@ -33,7 +33,7 @@ fn run(state: &State, workload: &str, args: &[&str]) {
 
 /// Requests that an application has seen.
 fn seen(world: &World, workload: &str) -> usize {
-    let log = world.runtime(&format!("workloads/{workload}/application.out"));
+    let log = world.runtime(&format!("workloads/{workload}-0/application.out"));
     std::fs::read_to_string(log)
         .unwrap()
         .matches("request")

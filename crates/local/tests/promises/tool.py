@@ -338,9 +338,11 @@ def read(process, runtime, workload, other):
     report("key", lambda: len(open(f"{runtime}/workloads/{workload}/sidecar/leaf.pem").read()))
     report("control", lambda: len(os.listdir(f"{runtime}/control")))
     report("authority", lambda: len(find_key(f"{runtime}/control/authorities")))
-    for name in (f"workloads/{workload}/sidecar.out", "supervisor.log", "control.err"):
+    own = f"workloads/{workload}"
+    for name in (f"{own}/sidecar.out", f"{own}/template.json", "supervisor.log", "control.err"):
         report(name, lambda: len(open(f"{runtime}/{name}").read()))
     report("operator", lambda: connect_unix(f"{runtime}/control/operator.sock"))
+    report("supervisor", lambda: connect_unix(f"{runtime}/supervisor.sock"))
 
 
 def find_key(folder):
@@ -368,7 +370,7 @@ def act(process, runtime, workload, other_namespace):
         report(f"write {name}", lambda: open(f"{runtime}/{name}", "r+"))
     for name in ("source", "status", f"workloads/{workload}", "control"):
         report(f"create in {name}", lambda: open(f"{runtime}/{name}/x.yaml", "x"))
-    report("setuid", lambda: os.setresuid(1500, 1500, 1500))
+    report("setuid", lambda: os.setresuid(BYPASS, BYPASS, BYPASS))
     report("setgroups", lambda: os.setgroups([0]))
     report("SO_MARK", lambda: new(("",)).setsockopt(socket.SOL_SOCKET, 36, 1))
     report("SO_RCVBUFFORCE", lambda: new(("",)).setsockopt(socket.SOL_SOCKET, 33, 1))
@@ -404,7 +406,10 @@ def cgroup(name):
 
 
 ROOTED = ["unshare", "--user", "--map-root-user"]
-BYPASSING = ["unshare", "--user", "--map-user=1500", "--map-group=1500"]
+# The user of the sidecar, which may go where it wants.
+GIVEN = [word for word in sys.argv if word.startswith("--bypass=")]
+BYPASS = int(GIVEN[0].split("=")[1]) if GIVEN else 1500
+BYPASSING = ["unshare", "--user", f"--map-user={BYPASS}", f"--map-group={BYPASS}"]
 COMMANDS = [
     ["nft", "list", "ruleset"],
     ["nft", "flush", "ruleset"],
@@ -417,8 +422,8 @@ COMMANDS = [
     [*ROOTED, "nft", "flush", "ruleset"],
     [*ROOTED, "ip", "link", "set", "eth0", "down"],
     [*ROOTED, "--mount", "umount", "/etc/resolv.conf"],
-    [*ROOTED, "setpriv", "--reuid=1500", "true"],
-    ["setpriv", "--reuid=1500", "true"],
+    [*ROOTED, "setpriv", f"--reuid={BYPASS}", "true"],
+    ["setpriv", f"--reuid={BYPASS}", "true"],
 ]
 
 
@@ -434,7 +439,8 @@ def run(command):
 
 def as_bypass(*command):
     """The same under the sidecar's number, in a user namespace that says so."""
-    own = ["sh", "-c", "test $(id -u) = 1500 && exec \"$@\"", "sh", sys.executable, __file__]
+    check = f"test $(id -u) = {BYPASS} && exec \"$@\""
+    own = ["sh", "-c", check, "sh", sys.executable, __file__]
     os.execvp(BYPASSING[0], [*BYPASSING, "--", *own, *command])
 
 
@@ -487,4 +493,5 @@ def wait_for_port(port):
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1].replace("-", "_")](*sys.argv[2:])
+    words = [word for word in sys.argv[1:] if word not in GIVEN]
+    globals()[words[0].replace("-", "_")](*words[1:])

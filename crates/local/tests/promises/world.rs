@@ -126,9 +126,14 @@ impl World {
     /// Has rules of that kind, and no others, in a workload's namespace.
     pub(crate) fn rule(&self, workload: &str, policy: &Policy, backend: Backend) {
         let state = self.state();
-        let namespace = Some(&*find(&state, workload).netns);
+        let one = find(&state, workload);
+        let namespace = Some(&*one.netns);
+        let policy = Policy {
+            bypass_uid: one.sidecar_user.unwrap(),
+            ..policy.clone()
+        };
         intercept::remove(namespace, Backend::Detect).unwrap();
-        intercept::apply(namespace, policy, backend).unwrap();
+        intercept::apply(namespace, &policy, backend).unwrap();
     }
 
     pub(crate) fn name(&self) -> &MeshName {
@@ -157,7 +162,9 @@ impl World {
     fn tool_in(&self, workload: &str, args: &[&str]) -> Command {
         let mut command = self.leno();
         command.args(["exec", "--name", self.name.as_str(), workload, "--"]);
-        command.args([PYTHON, "tool.py"]).args(args);
+        let bypass = find(&self.state(), workload).sidecar_user;
+        let bypass = bypass.map(|user| format!("--bypass={user}"));
+        command.args([PYTHON, "tool.py"]).args(bypass).args(args);
         command
     }
 
@@ -370,7 +377,7 @@ pub(crate) fn address(state: &State, workload: &str, is_ipv6: bool) -> IpAddr {
 
 /// This machine's address in the mesh, of the family: all ranges begin with it.
 pub(crate) fn gateway(state: &State, is_ipv6: bool) -> IpAddr {
-    match address(state, &state.workloads[0].id.to_string(), is_ipv6) {
+    match address(state, &state.instances[0].id.to_string(), is_ipv6) {
         IpAddr::V4(addr) => Ipv4Addr::from_bits(addr.to_bits() & !0xff | 1).into(),
         IpAddr::V6(addr) => Ipv6Addr::from_bits(addr.to_bits() & !0xffff | 1).into(),
     }

@@ -88,8 +88,7 @@ fn what_is_removed_is_cut_off_and_nothing_else() {
     let mut others = Opaque::open(&world, "client", 2);
     let mut cut = Opaque::open(&world, "other", 2);
     assert!(echo::is_served(&world, "other"));
-    world.withdraw("other");
-    world.replace(&resources::workload("other", "other", resources::SERVE), "");
+    world.remove("other");
     cut.await_end();
     assert_eq!(world.operate("GET", "/v1/status")["revoked"], 1);
     // The one whose certificate it is does not know, and goes on showing it.

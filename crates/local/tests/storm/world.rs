@@ -120,7 +120,8 @@ impl World {
         );
         let own = "\"${2%bootstrap.yaml}sidecar/bootstrap.yaml\"";
         let proxy = format!(
-            "sed 's/\"control\": {{/&\"renewalSpread\": \"{renewal_spread}\",/' \"$2\" > {own}\n\
+            "case \"$2\" in *bootstrap.yaml) ;; *) exec {base}/leno-proxy \"$@\" ;; esac\n\
+             sed 's/\"control\": {{/&\"renewalSpread\": \"{renewal_spread}\",/' \"$2\" > {own}\n\
              exec {base}/leno-proxy --config {own}\n"
         );
         for (path, script) in [(&self.start.control, control), (&self.start.proxy, proxy)] {
@@ -172,13 +173,21 @@ impl World {
         }
     }
 
-    /// A workload has gone: the control plane is told nothing of where it is. Gives what it was
-    /// told.
+    /// A workload is to be called no more: the control plane is told that it is not ready. Gives
+    /// what it was told.
     pub(crate) fn withdraw(&self, workload: &str) -> Withdrawn {
         let path = self.layout().status().join(format!("{workload}.yaml"));
         let text = fs::read_to_string(&path).unwrap();
-        fs::remove_file(&path).unwrap();
+        let other = text.replace("\"ready\": true", "\"ready\": false");
+        assert_ne!(other, text);
+        replace(&path, &other);
         Withdrawn { path, text }
+    }
+
+    /// A workload is gone: the control plane is told nothing of where it is.
+    pub(crate) fn remove(&self, workload: &str) {
+        let path = self.layout().status().join(format!("{workload}.yaml"));
+        fs::remove_file(path).unwrap();
     }
 
     pub(crate) fn state(&self) -> State {
@@ -270,7 +279,7 @@ impl World {
 
     /// Waits until the control plane has told all sidecars everything.
     pub(crate) fn await_settled(&self) {
-        let wanted = self.state().workloads.len();
+        let wanted = self.state().instances.len();
         let settled = || {
             let page: Value = serde_json::from_str(&self.control_page("/proxies")?).ok()?;
             let proxies = page["proxies"].as_array()?;
@@ -338,7 +347,9 @@ impl World {
 
     /// Whether what a sidecar has written down has `text` in it.
     pub(crate) fn is_kept(&self, workload: &str, text: &str) -> bool {
-        let own = self.layout().workload(&workload.parse().unwrap());
+        let state = self.state();
+        let running = state.workload(&workload.parse().unwrap()).unwrap();
+        let own = self.layout().instance(&running.id);
         let bytes = fs::read(own.sidecar_home().join("resources.pb")).unwrap_or_default();
         bytes
             .windows(text.len())
@@ -382,8 +393,8 @@ impl Drop for World {
         if thread::panicking() {
             let files = [folder.log(), folder.output("control", "err")].into_iter();
             let state = State::load(&folder.state()).ok().flatten();
-            let workloads = state.into_iter().flat_map(|state| state.workloads);
-            let sidecars = workloads.map(|one| folder.workload(&one.id).output("sidecar", "err"));
+            let instances = state.into_iter().flat_map(|state| state.instances);
+            let sidecars = instances.map(|one| folder.instance(&one.id).output("sidecar", "err"));
             for path in files.chain(sidecars) {
                 let text = fs::read_to_string(&path).unwrap_or_default();
                 let lines: Vec<_> = text.lines().collect();

@@ -2,7 +2,6 @@
 //! Must never answer to a method that could mean a change.
 
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame, Incoming};
@@ -11,7 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{State, Surface};
+use super::{Phase, State, Surface};
 use crate::telemetry::metrics;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -54,7 +53,7 @@ static ROWS: &[Row] = &[
     row(
         "/clusters",
         false,
-        "clusters with their endpoints and how many workers cannot reach them (JSON)",
+        "clusters; of each endpoint, who cannot reach it and what is in flight (JSON)",
         clusters,
     ),
     row(
@@ -103,10 +102,11 @@ pub(super) fn answer(state: &State, which: Surface, request: &Request<Incoming>)
 }
 
 fn ready(state: &State, _: &str) -> Response<Page> {
-    if state.ready.load(Ordering::Acquire) {
-        text(StatusCode::OK, "ready\n".to_owned())
-    } else {
-        text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
+    let unavailable = |why: &str| text(StatusCode::SERVICE_UNAVAILABLE, why.to_owned());
+    match () {
+        () if state.is_in(Phase::Ready) => text(StatusCode::OK, "ready\n".to_owned()),
+        () if state.is_in(Phase::Draining) => unavailable("draining\n"),
+        () => unavailable("not ready\n"),
     }
 }
 

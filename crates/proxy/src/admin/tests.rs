@@ -1,5 +1,6 @@
 //! Pages as a client sees them, over real sockets.
 
+use std::future::pending;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -65,7 +66,9 @@ fn with_server<F: Future>(
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::select! {
-            () = serve(listener, Arc::clone(state), which) => unreachable!("it serves for ever"),
+            () = serve(listener, Arc::clone(state), which, pending()) => {
+                unreachable!("it serves for ever")
+            }
             output = test(address) => output,
         }
     })
@@ -100,14 +103,47 @@ fn body(answer: &str) -> Value {
 #[test]
 fn readiness_follows_start_and_drain() {
     let state = state();
-    for (ready, expected) in [(false, "503"), (true, "200"), (false, "503")] {
-        state.set_ready(ready);
+    let mut check = |status, word: &str| {
         let answer = ask(&state, Surface::Admin, "/ready");
+        let starts = answer.starts_with(&format!("HTTP/1.1 {status} "));
         assert!(
-            answer.starts_with(&format!("HTTP/1.1 {expected} ")),
+            starts && answer.ends_with(&format!("\n{word}\n")),
             "{answer}"
         );
-    }
+    };
+    check(503, "not ready");
+    state.set_phase(Phase::Ready);
+    check(200, "ready");
+    state.set_phase(Phase::Draining);
+    check(503, "draining");
+}
+
+#[test]
+fn what_is_open_is_served_when_no_more_is_accepted() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let end_of_tenure = async { ended.await.unwrap_or_default() };
+        tokio::spawn(serve(listener, state(), Surface::Admin, end_of_tenure));
+        let mut open = TcpStream::connect(address).await.unwrap();
+        let mut answered = async || {
+            let request = b"GET /ready HTTP/1.1\r\nhost: a\r\n\r\n";
+            open.write_all(request).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"not ready\n") {
+                assert!(open.read_buf(&mut answer).await.unwrap() > 0);
+            }
+        };
+        answered().await;
+        drop(end);
+        while TcpStream::connect(address).await.is_ok() {}
+        answered().await;
+    });
 }
 
 #[test]
@@ -265,7 +301,9 @@ fn silent_connections_do_not_keep_others_out_for_ever() {
         tokio::time::pause();
         let request = "GET /ready HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
         tokio::select! {
-            () = serve(listener, state, Surface::Admin) => unreachable!("it serves for ever"),
+            () = serve(listener, state, Surface::Admin, pending()) => {
+                unreachable!("it serves for ever")
+            }
             answer = exchange(address, request) => answer,
         }
     });

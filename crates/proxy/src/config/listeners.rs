@@ -95,7 +95,10 @@ fn listener(node: &Node, known: &Known<'_>, taken: &mut Taken<'_>) -> Result<Lis
         bind,
         original_destination: original_destination(&fields, bind)?,
         names: fields.map("names", dns_names)?.unwrap_or_default(),
+        hosts: Vec::new(),
+        port_name: None,
         tls: tls(&fields, direction, known.identity)?,
+        edge: None,
         protocol,
         detect_timeout: fields
             .map("detectTimeout", |node| node.duration(Zero::Refused))?
@@ -159,10 +162,10 @@ fn dns_names(node: &Node) -> Result<Vec<String>, Fault> {
 /// that narrows access would be thought to.
 fn check_opaque(node: &Node, routes: &[Route]) -> Result<(), Fault> {
     for (node, route) in node.list()?.iter().zip(routes) {
-        if route.prefix != "/" || !route.filters.is_empty() {
+        if !route.is_plain() {
             return Err(node.fault(
                 "a tcp listener sees neither paths nor headers",
-                "remove `prefix` and `filters` from the route, or set `protocol: http`",
+                "keep `hosts`, `cluster` or `split`, and `allow`, or set `protocol: http`",
             ));
         }
     }

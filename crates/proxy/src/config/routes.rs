@@ -6,12 +6,19 @@ use yaml::{Fault, Fields, Node, Zero, quote, suggest};
 
 use super::names;
 
-pub(super) const ROUTE_KEYS: &[&str] = &["hosts", "prefix", "cluster", "split", "allow", "filters"];
+pub(super) mod target;
+
+pub(super) const ROUTE_KEYS: &[&str] = &[
+    "hosts", "prefix", "path", "cluster", "split", "redirect", "allow", "rewrite", "filters",
+    "timeout",
+];
 pub(super) const SPLIT_KEYS: &[&str] = &["cluster", "weight"];
 pub(super) const FILTER_KEYS: &[&str] = &[
     "setRequestHeader",
+    "addRequestHeader",
     "removeRequestHeader",
     "setResponseHeader",
+    "addResponseHeader",
     "removeResponseHeader",
     "hold",
 ];
@@ -42,35 +49,72 @@ pub(super) fn read(node: &Node, clusters: &[Cluster]) -> Result<Vec<Route>, Faul
 
 fn route(node: &Node, clusters: &[Cluster]) -> Result<Route, Fault> {
     let fields = Fields::open(node, "a route", ROUTE_KEYS)?;
+    let (prefix, exact) = path_of(&fields)?;
+    let redirect = fields.map("redirect", |node| target::redirect(node, exact))?;
+    if redirect.is_some() {
+        check_alone(&fields)?;
+    }
     Ok(Route {
         hosts: fields
             .map("hosts", hosts)?
             .unwrap_or_else(|| vec![HostMatch::Any]),
-        prefix: fields
-            .map("prefix", prefix)?
-            .unwrap_or_else(|| "/".to_owned()),
-        backends: backends(&fields, clusters)?,
+        prefix,
+        exact,
+        backends: match redirect {
+            Some(_) => Vec::new(),
+            None => backends(&fields, clusters)?,
+        },
+        redirect,
         allow: fields.map("allow", names::spiffe_ids)?,
+        rewrite: fields
+            .map("rewrite", |node| target::rewrite(node, exact))?
+            .unwrap_or_default(),
         filters: fields
             .map("filters", |node| node.list()?.iter().map(filter).collect())?
             .unwrap_or_default(),
+        timeout: fields.map("timeout", |node| node.duration(Zero::Refused))?,
     })
 }
 
+/// The path, and whether it is all of a request's.
+fn path_of(fields: &Fields<'_>) -> Result<(String, bool), Fault> {
+    let prefix = fields.map("prefix", prefix)?;
+    match (fields.optional("path"), prefix) {
+        (None, prefix) => Ok((prefix.unwrap_or_else(|| "/".to_owned()), false)),
+        (Some(node), None) => Ok((path(node)?, true)),
+        (Some(node), Some(_)) => Err(node.fault(
+            "a route has `prefix` or `path`, not both",
+            "remove one of them",
+        )),
+    }
+}
+
+/// Nothing is carried on by a redirect.
+fn check_alone(fields: &Fields<'_>) -> Result<(), Fault> {
+    for key in ["cluster", "split", "rewrite", "filters", "timeout"] {
+        if let Some(node) = fields.optional(key) {
+            let message = format!("a redirect asks nobody, so `{key}` has no meaning");
+            return Err(node.fault(message, "remove it, or `redirect`"));
+        }
+    }
+    Ok(())
+}
+
 fn check_reachable(node: &Node, route: &Route, earlier: &[Route]) -> Result<(), Fault> {
+    let is_same = |other: &Route| (&other.prefix, other.exact) == (&route.prefix, route.exact);
     let taken = |host| {
-        earlier
-            .iter()
-            .any(|route_| route_.prefix == route.prefix && route_.hosts.contains(host))
+        let mut earlier = earlier.iter();
+        earlier.any(|other| is_same(other) && other.hosts.contains(host))
     };
     if !route.hosts.iter().any(taken) {
         return Ok(());
     }
+    let kind = if route.exact { "path" } else { "prefix" };
     let message = format!(
-        "an earlier route has this host with the prefix {}",
+        "an earlier route has this host with the {kind} {}",
         quote(&route.prefix)
     );
-    Err(node.fault(message, "give each pair of host and prefix once"))
+    Err(node.fault(message, format!("give each pair of host and {kind} once")))
 }
 
 /// One cluster for all requests, or several that share them.
@@ -126,9 +170,16 @@ fn prefix(node: &Node) -> Result<String, Fault> {
         let hint = format!("write {}", quote(&format!("/{word}")));
         return Err(node.fault(format!("the prefix {} has no leading /", quote(word)), hint));
     }
-    if !word
-        .bytes()
-        .all(|b| b.is_ascii_graphic() && b != b'?' && b != b'#')
+    path(node)
+}
+
+fn path(node: &Node) -> Result<String, Fault> {
+    let word = node.text()?;
+    let is_rooted = word.starts_with('/');
+    if !is_rooted
+        || !word
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && b != b'?' && b != b'#')
     {
         let hint = "a path only, without ? and #; spaces and others as %20";
         return Err(node.fault(format!("{} is not a path", quote(word)), hint));
@@ -180,6 +231,14 @@ fn filter(node: &Node) -> Result<Filter, Fault> {
         "setRequestHeader" => {
             let (name, value) = header(node)?;
             Filter::SetRequestHeader { name, value }
+        }
+        "addRequestHeader" => {
+            let (name, value) = header(node)?;
+            Filter::AddRequestHeader { name, value }
+        }
+        "addResponseHeader" => {
+            let (name, value) = header(node)?;
+            Filter::AddResponseHeader { name, value }
         }
         "setResponseHeader" => {
             let (name, value) = header(node)?;

@@ -16,6 +16,10 @@ pub(super) const WORKERS_MAX: usize = 256;
 /// At least a window's worth, or nothing would move; at most what no sidecar is given.
 const BUFFER_BYTES: RangeInclusive<usize> = 64 * 1024..=1 << 31;
 
+/// What the kernel takes as the path of a unix socket, less the end of the one that is opened
+/// beside it.
+const HANDOVER_BYTES_MAX: usize = 107 - ".new".len();
+
 /// Loopback: the admin pages are for those who are on the machine.
 pub(super) const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 15000);
 /// Every address: Prometheus comes from outside.
@@ -129,6 +133,17 @@ fn trust_domain(node: &Node) -> Result<String, Fault> {
 
 fn path(node: &Node, origin: &Path) -> Result<PathBuf, Fault> {
     Ok(origin.join(node.text()?))
+}
+
+/// Where a successor asks for the sockets.
+pub(super) fn handover(node: &Node, origin: &Path) -> Result<PathBuf, Fault> {
+    let path = path(node, origin)?;
+    let length = path.as_os_str().len();
+    if length <= HANDOVER_BYTES_MAX {
+        return Ok(path);
+    }
+    let hint = format!("choose one of at most {HANDOVER_BYTES_MAX}");
+    Err(node.fault(format!("the path has {length} bytes"), hint))
 }
 
 /// An address that is on by default.

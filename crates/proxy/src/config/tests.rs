@@ -176,6 +176,8 @@ fn the_documentation_names_every_key() {
         listeners::LISTENER_KEYS,
         routes::ROUTE_KEYS,
         routes::FILTER_KEYS,
+        routes::target::REDIRECT_KEYS,
+        routes::target::REWRITE_KEYS,
         routes::HOLD_KEYS,
         routes::SPLIT_KEYS,
         clusters::CLUSTER_KEYS,
@@ -595,8 +597,8 @@ fn settings_of_opaque_connections_where_there_are_none() {
     check(
         "  - cluster: echo",
         "  - cluster: echo\n    prefix: /a\n  protocol: tcp",
-        "line 7, column 5: a tcp listener sees neither paths nor headers; remove `prefix` and \
-         `filters` from the route, or set `protocol: http`",
+        "line 7, column 5: a tcp listener sees neither paths nor headers; keep `hosts`, \
+         `cluster` or `split`, and `allow`, or set `protocol: http`",
     );
 }
 
@@ -640,6 +642,86 @@ fn ports_are_listed_once_and_may_be_none() {
     );
 }
 
+/// The first route of `SMALLEST` with these lines.
+#[track_caller]
+fn route(lines: &str) -> model::Route {
+    let text = SMALLEST.replacen("- cluster: echo", lines, 1);
+    let mut config = parse(&text).unwrap();
+    config.listeners.remove(0).routes.remove(0)
+}
+
+#[test]
+fn targets_are_rewritten_and_clients_redirected() {
+    use model::{PathChange, Redirect, Rewrite, Scheme};
+    let strip = route(
+        "- prefix: /a\n    cluster: echo\n    rewrite: {host: B, prefix: /}\n    timeout: 2s",
+    );
+    let rewrite = Rewrite {
+        host: Some("b".to_owned()),
+        path: Some(PathChange::Prefix("/".to_owned())),
+    };
+    assert_eq!((strip.rewrite, strip.exact), (rewrite, false));
+    assert_eq!(strip.timeout, Some(Duration::from_secs(2)));
+    let away = route("- path: /a\n    redirect: {scheme: https, path: /new, status: 308}");
+    let redirect = Redirect {
+        scheme: Scheme::Https,
+        host: None,
+        port: 443,
+        path: Some(PathChange::Full("/new".to_owned())),
+        status: 308,
+    };
+    assert_eq!((away.redirect, away.exact), (Some(redirect), true));
+    assert_eq!((&*away.prefix, away.backends.len()), ("/a", 0));
+    let plain = route("- redirect: {scheme: http}");
+    let redirect = plain.redirect.unwrap();
+    assert_eq!((redirect.port, redirect.status), (80, 302));
+}
+
+#[test]
+fn routes_whose_targets_contradict_each_other() {
+    for (lines, expected) in [
+        (
+            "path: /a\n    prefix: /b",
+            "line 8, column 11: a route has `prefix` or `path`, not both; remove one of them",
+        ),
+        (
+            "redirect: {scheme: https}",
+            "line 7, column 14: a redirect asks nobody, so `cluster` has no meaning; remove it, or \
+             `redirect`",
+        ),
+        (
+            "rewrite: {}",
+            "line 8, column 14: nothing is rewritten; add `host`, `path` or `prefix`, or remove \
+             the key",
+        ),
+        (
+            "path: /a\n    rewrite: {prefix: /b}",
+            "line 9, column 23: a prefix is replaced in paths that have more than it; keep `path`, \
+             or give the route a `prefix` and keep that",
+        ),
+        (
+            "rewrite: {path: a}",
+            "line 8, column 21: `a` is not a path; a path only, without ? and #; spaces and others \
+             as %20",
+        ),
+        (
+            "rewrite: {host: \"a:80\"}",
+            "line 8, column 21: `a:80` is not a host; a name or address without port",
+        ),
+        (
+            "timeout: 0s",
+            "line 8, column 14: this duration may not be zero; remove the key for its default",
+        ),
+    ] {
+        check_route(lines, expected);
+    }
+    check(
+        "- cluster: echo",
+        "- redirect: {scheme: https, status: 304}",
+        "line 7, column 39: `304` is no redirect; write 301, 302, 303, 307 or 308",
+    );
+}
+
 #[test]
 fn filters_that_would_break_messages() {
     check_route(
@@ -665,12 +747,14 @@ fn filters_that_would_break_messages() {
     check_route(
         "filters: [{addHeader: {name: a}}]",
         "line 8, column 16: unknown key `addHeader` in a filter; known here: setRequestHeader, \
-         removeRequestHeader, setResponseHeader, removeResponseHeader, hold",
+         addRequestHeader, removeRequestHeader, setResponseHeader, addResponseHeader, \
+         removeResponseHeader, hold",
     );
     check_route(
         "filters: [{removeRequestHeader: {name: a}, removeResponseHeader: {name: b}}]",
         "line 8, column 48: a filter has one key, found 2; write one of setRequestHeader, \
-         removeRequestHeader, setResponseHeader, removeResponseHeader, hold, each as its own entry",
+         addRequestHeader, removeRequestHeader, setResponseHeader, addResponseHeader, \
+         removeResponseHeader, hold, each as its own entry",
     );
 }
 

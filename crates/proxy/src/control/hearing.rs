@@ -4,6 +4,7 @@
 use super::Agent;
 use crate::log;
 use identity::SpiffeId;
+use identity::serving::Certificate;
 use model::{Endpoint, TrustBundle};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
@@ -66,6 +67,7 @@ impl Agent {
             Resource::Cluster(cluster) => self.check_peers(&cluster.endpoints)?,
             Resource::Endpoints { endpoints, .. } => self.check_peers(endpoints)?,
             Resource::Bundle(bundle) => self.trust(bundle)?,
+            Resource::Certificate(told) => drop(Certificate::from_pem(&told.chain, &told.key)?),
             Resource::Listener(_) | Resource::Routes { .. } => {}
         }
         self.mesh.add(decoded.value);
@@ -97,6 +99,7 @@ impl Agent {
     /// Asks for what follows from what is known, and for nothing else any more.
     pub(super) fn subscribe(&mut self) {
         let wanted = [
+            (Kind::Secret, self.mesh.wanted_secrets()),
             (Kind::Routes, self.mesh.wanted_routes()),
             (Kind::Endpoints, self.mesh.wanted_endpoints()),
         ];

@@ -2,11 +2,16 @@
 //! the configuration, and what has to be asked for next. Pure; driven by `control`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use model::{Cluster, Discovery, Endpoint, Listener, Protocol, Route, TrustBundle};
+use crate::edge::Certificates;
+use identity::serving::Certificate;
+use model::{Cluster, Discovery, Edge, Endpoint, Listener, Protocol, Route, TrustBundle};
+use xds::TRUST_BUNDLE;
 use xds::kind::Kind;
 use xds::listener::has_routes;
 use xds::resource::Resource;
+use xds::secret::Certificate as Told;
 
 /// All resources by their names.
 #[derive(Default)]
@@ -18,6 +23,8 @@ pub(super) struct Mesh {
     /// By cluster.
     endpoints: BTreeMap<String, Vec<Endpoint>>,
     bundle: Option<TrustBundle>,
+    /// What clients outside of the mesh are shown, as it came and as it is used.
+    certificates: BTreeMap<String, (Told, Arc<Certificate>)>,
     /// Listeners that a connection came to.
     used: BTreeSet<String>,
 }
@@ -39,7 +46,30 @@ impl Mesh {
                 self.endpoints.insert(cluster, endpoints);
             }
             Resource::Bundle(bundle) => self.bundle = Some(bundle),
+            Resource::Certificate(told) => self.add_certificate(told),
         }
+    }
+
+    /// One that cannot be shown is as good as none.
+    fn add_certificate(&mut self, told: Told) {
+        let known = self.certificates.get(&told.name);
+        if known.is_some_and(|(known, _)| *known == told) {
+            return;
+        }
+        match Certificate::from_pem(&told.chain, &told.key) {
+            Ok(certificate) => {
+                let held = (told.clone(), Arc::new(certificate));
+                self.certificates.insert(told.name, held);
+            }
+            Err(_) => drop(self.certificates.remove(&told.name)),
+        }
+    }
+
+    /// What clients outside of the mesh are shown.
+    pub(super) fn certificates(&self) -> Certificates {
+        let all = self.certificates.iter();
+        let all = all.map(|(name, (_, held))| (name.clone(), Arc::clone(held)));
+        all.collect()
     }
 
     /// A resource is gone, or never was there.
@@ -62,7 +92,7 @@ impl Mesh {
                 self.endpoints.insert(name.to_owned(), Vec::new());
             }
             // To trust nobody is no way to go on.
-            Kind::Secret => {}
+            Kind::Secret => drop(self.certificates.remove(name)),
         }
     }
 
@@ -71,7 +101,8 @@ impl Mesh {
         match kind {
             Kind::Routes => drop(self.routes.remove(name)),
             Kind::Endpoints => drop(self.endpoints.remove(name)),
-            Kind::Secret | Kind::Cluster | Kind::Listener => {}
+            Kind::Secret => drop(self.certificates.remove(name)),
+            Kind::Cluster | Kind::Listener => {}
         }
     }
 
@@ -120,7 +151,13 @@ impl Mesh {
                     .for_each(|known| cluster.endpoints.clone_from(known));
                 Some(Resource::Cluster(cluster))
             }
-            Kind::Secret => self.bundle.clone().map(Resource::Bundle),
+            Kind::Secret => match self.certificates.get(name) {
+                Some((told, _)) => Some(Resource::Certificate(told.clone())),
+                None => {
+                    let bundle = self.bundle.as_ref().filter(|bundle| bundle.name == name);
+                    bundle.cloned().map(Resource::Bundle)
+                }
+            },
             Kind::Routes => Some(Resource::Routes {
                 listener: name.to_owned(),
                 routes: self.routes.get(name)?.clone(),
@@ -139,6 +176,16 @@ impl Mesh {
             .values()
             .filter(|listener| has_routes(listener));
         with_routes.map(|listener| &*listener.name).collect()
+    }
+
+    /// The trust bundle, and the certificates that some listener shows.
+    pub(super) fn wanted_secrets(&self) -> BTreeSet<&str> {
+        let shown = self.listeners.values().filter_map(|it| match &it.edge {
+            Some(Edge::Tls(shown)) => Some(shown),
+            Some(Edge::Plaintext) | None => None,
+        });
+        let names = shown.flatten().map(|shown| &*shown.certificate);
+        names.chain([TRUST_BUNDLE]).collect()
     }
 
     /// The clusters whose endpoints are to be asked for.

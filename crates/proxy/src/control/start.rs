@@ -66,6 +66,7 @@ impl Agent {
             excused: BTreeSet::new(),
             keep_at: None,
             kept_at: None,
+            keeping: None,
         };
         agent.restore();
         let token = match plane.token.as_ref().map(read_token).transpose() {
@@ -124,7 +125,9 @@ impl Agent {
     }
 
     fn trusted(&self, resources: &[One]) -> anyhow::Result<(String, String)> {
-        let bundle = resources.iter().find(|one| one.kind == Kind::Secret);
+        let bundle = resources
+            .iter()
+            .find(|one| one.kind == Kind::Secret && one.name == TRUST_BUNDLE);
         let bundle = bundle.and_then(|one| resource::decode(one.kind, &one.value).ok());
         match bundle.map(|decoded| decoded.value) {
             Some(resource::Resource::Bundle(bundle)) => {

@@ -266,7 +266,9 @@ impl<'a> Answer<'a> {
     /// How long the upstream may take for its head once it has the whole request.
     pub(super) fn head_limit(&self) -> Duration {
         let limits = &self.plan.snapshot.config.limits;
-        match limits.request_timeout {
+        // How long it may be in all, is for whoever knows the route.
+        let request_timeout = self.plan.route.timeout.unwrap_or(limits.request_timeout);
+        match request_timeout {
             Duration::ZERO => limits.stream_idle_timeout,
             limit => limit,
         }

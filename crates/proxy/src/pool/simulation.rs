@@ -215,7 +215,7 @@ fn check(seed: u64) {
             ending.worker.reactor.yield_now().await;
         }
         for state in ending.states.borrow().iter().filter_map(Weak::upgrade) {
-            assert_eq!(state.active.get(), 0, "seed {seed}: in use by nobody");
+            assert_eq!(state.load(), 0, "seed {seed}: in use by nobody");
         }
         // No endpoint is left, so no connection is.
         ending.reload(&[]);

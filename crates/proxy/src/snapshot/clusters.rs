@@ -3,6 +3,7 @@
 //! known before, so that sessions and connections live on.
 
 use super::{Error, Identity, Snapshot, spiffe_ids};
+use arc_swap::ArcSwapOption;
 use identity::SpiffeId;
 use identity::credentials::Fingerprint;
 use identity::tls::{self, ALPN_H2, ALPN_HOP, ALPN_HTTP1, ALPN_PUBLIC_HTTP1, ALPN_TCP};
@@ -11,7 +12,7 @@ use rustls::ClientConfig;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What is offered for one request after the other.
 const ALPN_REQUESTS: &[&[u8]] = &[ALPN_HTTP1, ALPN_PUBLIC_HTTP1];
@@ -37,6 +38,36 @@ pub(crate) struct Endpoint {
     pub(crate) mtls: Option<Mtls>,
     /// Workers that could not reach it last time; for the admin pages.
     pub(crate) unhealthy: AtomicU32,
+    /// Requests of each worker that uses it; for the admin pages.
+    pub(crate) in_use: InUse,
+}
+
+/// How many requests an endpoint has in flight. Invariant: each count has one writer, the worker
+/// that added it, so that no two write to the same place.
+#[derive(Default)]
+pub(crate) struct InUse(ArcSwapOption<Vec<Arc<AtomicU32>>>);
+
+impl InUse {
+    /// One more count, for a worker that uses the endpoint for the first time. Those that nobody
+    /// else holds any more are dropped: there are no more than workers that live.
+    pub(crate) fn add(&self) -> Arc<AtomicU32> {
+        let added = Arc::default();
+        self.0.rcu(|counts| {
+            let counts = counts.iter().flat_map(|counts| counts.iter());
+            // By its worker, beside this list.
+            let held = counts.filter(|count| Arc::strong_count(count) > 1);
+            let all: Vec<_> = held.chain([&added]).map(Arc::clone).collect();
+            Some(Arc::new(all))
+        });
+        added
+    }
+
+    /// Of all workers.
+    pub(crate) fn total(&self) -> u32 {
+        let counts = self.0.load();
+        let counts = counts.iter().flat_map(|counts| counts.iter());
+        counts.map(|count| count.load(Ordering::Relaxed)).sum()
+    }
 }
 
 /// How an endpoint proves itself.
@@ -82,6 +113,7 @@ impl Endpoint {
             address,
             mtls: None,
             unhealthy: AtomicU32::new(0),
+            in_use: InUse::default(),
         })
     }
 
@@ -197,6 +229,7 @@ pub(super) fn build(
             address: endpoint.address,
             mtls,
             unhealthy: AtomicU32::new(0),
+            in_use: InUse::default(),
         };
         // Without mutual TLS it stays the same whatever the certificates, as workers see it.
         let same = known.find(&endpoint);

@@ -1,11 +1,12 @@
 //! Listeners and their routes in the form that connections and requests read. Built by `snapshot`;
 //! must never decide what a request is, only what becomes of it.
 
-use super::{Error, spiffe_ids};
+use super::{Error, Snapshot, spiffe_ids};
+use crate::edge::{Certificates, Edge};
 use crate::filter::Filter;
 use crate::route::Table;
 use identity::SpiffeId;
-use model::{Config, Direction, Discovery, ListenerProtocol, Protocol, TlsMode};
+use model::{Config, Direction, Discovery, ListenerProtocol, Protocol, Redirect, Rewrite, TlsMode};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,10 @@ use std::time::Duration;
 pub(crate) struct Listener {
     pub(crate) name: Arc<str>,
     pub(crate) direction: Direction,
+    /// `Strict` where TLS of clients outside of the mesh ends: nothing else is taken there.
     pub(crate) tls: TlsMode,
+    /// Whether its clients are outside of the mesh, and what they meet there.
+    pub(crate) edge: Option<Edge>,
     pub(crate) request_id: bool,
     pub(crate) forwarded_for: bool,
     pub(crate) routes: Table,
@@ -56,49 +60,75 @@ impl Listener {
 /// What a matched request is to go through.
 pub(crate) struct Route {
     pub(crate) prefix: Box<[u8]>,
+    /// Its path is all of the prefix.
+    pub(crate) exact: bool,
     /// Places in [`super::Snapshot::clusters`] with the sum of the weights up to and with theirs;
-    /// never empty, and the last sum is above 0.
+    /// the last sum is above 0. Empty for a redirect only.
     pub(crate) backends: Box<[(usize, u64)]>,
+    /// Clients are told to ask elsewhere.
+    pub(crate) redirect: Option<Box<Redirect>>,
     /// Who may; `None` is everyone.
     pub(crate) allow: Option<Vec<SpiffeId>>,
+    /// What becomes of its target, if anything does.
+    pub(crate) rewrite: Option<Box<Rewrite>>,
     pub(crate) filters: Vec<Filter>,
+    /// Until its answer is complete.
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl Route {
-    /// The place of the cluster that takes a request, in proportion to the weights.
-    pub(crate) fn pick(&self, random: impl FnOnce() -> u64) -> usize {
+    /// The place of the cluster that takes a request, in proportion to the weights; `None` for a
+    /// redirect.
+    pub(crate) fn pick(&self, random: impl FnOnce() -> u64) -> Option<usize> {
         match &*self.backends {
-            [(only, _)] => *only,
+            [(only, _)] => Some(*only),
             several => {
-                let all = several.last().map_or(1, |(_, sum)| *sum);
+                let (_, all) = several.last()?;
                 let lot = random() % all;
                 let chosen = several.iter().find(|(_, sum)| lot < *sum);
-                chosen.expect("the last sum is above every lot").0
+                Some(chosen.expect("the last sum is above every lot").0)
             }
         }
     }
 }
 
-/// `by_name` has the places of the clusters.
-pub(super) fn build(
-    listener: &model::Listener,
-    config: &Config,
-    by_name: &HashMap<&str, usize>,
-) -> Result<Listener, Error> {
+/// What a listener is built with besides itself.
+pub(super) struct Around<'a> {
+    pub(super) config: &'a Config,
+    /// The places of the clusters.
+    pub(super) by_name: HashMap<&'a str, usize>,
+    /// What may be shown to clients outside of the mesh.
+    pub(super) certificates: Arc<Certificates>,
+    pub(super) previous: Option<&'a Snapshot>,
+}
+
+pub(super) fn build(listener: &model::Listener, around: &Around<'_>) -> Result<Listener, Error> {
+    let Around {
+        config, by_name, ..
+    } = around;
     let routes = listener.routes.iter().map(|route| {
         let built = Route {
             prefix: route.prefix.as_bytes().into(),
+            exact: route.exact,
             backends: backends(route, by_name),
+            redirect: route.redirect.clone().map(Box::new),
             allow: route.allow.as_deref().map(spiffe_ids).transpose()?,
+            rewrite: (!route.rewrite.is_empty()).then(|| Box::new(route.rewrite.clone())),
             filters: route.filters.iter().map(Filter::build).collect(),
+            timeout: route.timeout,
         };
         Ok((route.hosts.clone(), built))
     });
     let routes = Table::build(routes.collect::<Result<Vec<_>, Error>>()?);
+    let edge = edge(listener, around)?;
     Ok(Listener {
         name: Arc::from(listener.name.as_str()),
         direction: listener.direction,
-        tls: listener.tls,
+        tls: match edge {
+            Some(Edge::Tls(_)) => TlsMode::Strict,
+            Some(Edge::Plaintext) | None => listener.tls,
+        },
+        edge,
         request_id: listener.request_id,
         forwarded_for: listener.forwarded_for,
         routes,
@@ -110,6 +140,17 @@ pub(super) fn build(
         proxy_protocol: listener.proxy_protocol,
         upgrades: listener.upgrades.clone(),
     })
+}
+
+fn edge(listener: &model::Listener, around: &Around<'_>) -> Result<Option<Edge>, Error> {
+    let Some(edge) = &listener.edge else {
+        return Ok(None);
+    };
+    let previous = around.previous;
+    let previous = previous.and_then(|previous| previous.listener_named(&listener.name));
+    let previous = previous.and_then(|previous| previous.edge.as_ref());
+    let built = Edge::build(edge, &around.certificates, previous);
+    built.map(Some).map_err(|error| Error::Tls(error.into()))
 }
 
 fn backends(route: &model::Route, by_name: &HashMap<&str, usize>) -> Box<[(usize, u64)]> {
@@ -151,9 +192,12 @@ fn reading(listener: &model::Listener, config: &Config, by_name: &HashMap<&str, 
         ListenerProtocol::Tcp => return Reading::Opaque,
         ListenerProtocol::Auto => {}
     }
-    let is_plain = |route: &&model::Route| route.prefix == "/" && route.filters.is_empty();
-    let is_catch_all =
-        |route: &&model::Route| route.prefix == "/" && route.hosts.contains(&model::HostMatch::Any);
+    if listener.routes.iter().any(|route| route.redirect.is_some()) {
+        return Reading::Http;
+    }
+    let is_catch_all = |route: &&model::Route| {
+        route.prefix == "/" && !route.exact && route.hosts.contains(&model::HostMatch::Any)
+    };
     let catch_all = listener.routes.iter().find(is_catch_all);
     let Some(catch_all) = catch_all else {
         return Reading::Http;
@@ -170,7 +214,7 @@ fn reading(listener: &model::Listener, config: &Config, by_name: &HashMap<&str, 
     }
     let mut led_to = clusters(catch_all, config, by_name);
     let is_auto = led_to.all(|cluster| cluster.protocol == Protocol::Auto);
-    match is_auto && listener.routes.iter().all(|route| is_plain(&route)) {
+    match is_auto && listener.routes.iter().all(model::Route::is_plain) {
         _ if is_opaque(listener.address.port()) => Reading::Opaque,
         true => Reading::Either,
         false => Reading::Http,

@@ -313,7 +313,9 @@ async fn ask(client: &Client, link: &mut Link, opaque: &mut Opaque) -> Asked {
         return Asked::InVain;
     }
     let record = Record::begin(client.worker.reactor.now());
-    let cluster = route.pick(|| client.worker.random());
+    let Some(cluster) = route.pick(|| client.worker.random()) else {
+        return Asked::InVain;
+    };
     let Ok(mut up) = dial(client, &view, cluster, &record).await else {
         return Asked::InVain;
     };

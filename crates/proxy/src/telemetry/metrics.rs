@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use connections::{ConnectionCounters, Side};
-pub use dns::{Answered, DnsCounters};
+pub use dns::{Answered, DnsCounters, Recalled, Upstream};
 pub use labels::{Labels, Protocol};
 pub use page::{CONTENT_TYPE, Page};
 pub use slot::Slot;

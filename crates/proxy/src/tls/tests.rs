@@ -203,9 +203,15 @@ fn a_stream_cut_without_its_alert_is_not_an_orderly_end() {
 fn record_headers_are_checked_before_anything_else() {
     let long = [23, 3, 3, 0x41, 0x01];
     for raw in [&[22, 3, 3, 0, 1, 0][..], &[23, 2, 3, 0, 1, 0], &long] {
-        assert!(record::length(raw).is_err(), "{raw:?}");
+        assert!(record::length(Form::Tls13, raw).is_err(), "{raw:?}");
     }
-    assert_eq!(record::length(&[23, 3, 3, 0]).unwrap(), None);
-    assert_eq!(record::length(&[23, 3, 3, 0, 2, 9]).unwrap(), None);
-    assert_eq!(record::length(&[23, 3, 3, 0, 2, 9, 9, 1]).unwrap(), Some(7));
+    assert_eq!(record::length(Form::Tls13, &[23, 3, 3, 0]).unwrap(), None);
+    assert_eq!(
+        record::length(Form::Tls13, &[23, 3, 3, 0, 2, 9]).unwrap(),
+        None
+    );
+    assert_eq!(
+        record::length(Form::Tls13, &[23, 3, 3, 0, 2, 9, 9, 1]).unwrap(),
+        Some(7)
+    );
 }

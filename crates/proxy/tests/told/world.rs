@@ -73,7 +73,10 @@ pub(crate) fn listener(name: &str, address: &str, cluster: &str) -> Listener {
         bind: false,
         original_destination: false,
         names: Vec::new(),
+        hosts: Vec::new(),
+        port_name: None,
         tls: TlsMode::Disabled,
+        edge: None,
         protocol: ListenerProtocol::Http,
         detect_timeout: Listener::DETECT_TIMEOUT,
         upgrades: Vec::new(),
@@ -91,11 +94,8 @@ pub(crate) fn route(backends: &[(&str, u32)]) -> Route {
         weight: *weight,
     };
     Route {
-        hosts: vec![HostMatch::Any],
-        prefix: "/".to_owned(),
         backends: backends.iter().map(backend).collect(),
-        allow: None,
-        filters: Vec::new(),
+        ..Route::to("")
     }
 }
 

@@ -149,6 +149,12 @@ impl H2Client {
     pub fn connect_tls(addr: SocketAddr, connector: &MeshConnector) -> Self {
         let config = Arc::new(connector.config().clone());
         let tls = ClientConnection::new(config, endpoint_name(addr)).expect("the name is valid");
+        Self::connect_in(addr, tls)
+    }
+
+    /// Connects inside TLS.
+    #[track_caller]
+    pub(crate) fn connect_in(addr: SocketAddr, tls: ClientConnection) -> Self {
         let inside = |tcp| Io::tls(tcp, Connection::Client(tls));
         Self::begin(addr, Settings::default(), inside)
     }

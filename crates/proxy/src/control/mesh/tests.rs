@@ -2,7 +2,6 @@
 
 use super::*;
 use model::{Backend, Balance, Direction, HostMatch, ListenerProtocol, TlsMode, Transport};
-use xds::TRUST_BUNDLE;
 
 fn listener(name: &str) -> Listener {
     Listener {
@@ -13,7 +12,10 @@ fn listener(name: &str) -> Listener {
         bind: false,
         original_destination: false,
         names: Vec::new(),
+        hosts: Vec::new(),
+        port_name: None,
         tls: TlsMode::Disabled,
+        edge: None,
         protocol: ListenerProtocol::Auto,
         detect_timeout: Listener::DETECT_TIMEOUT,
         upgrades: Vec::new(),
@@ -26,16 +28,7 @@ fn listener(name: &str) -> Listener {
 }
 
 fn route(cluster: &str) -> Route {
-    Route {
-        hosts: vec![HostMatch::Any],
-        prefix: "/".to_owned(),
-        backends: vec![Backend {
-            cluster: cluster.to_owned(),
-            weight: 1,
-        }],
-        allow: None,
-        filters: Vec::new(),
-    }
+    Route::to(cluster)
 }
 
 fn routes(name: &str, cluster: &str) -> Resource {

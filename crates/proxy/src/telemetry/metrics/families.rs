@@ -6,7 +6,7 @@ use identity::HandshakeFailure;
 use model::Direction;
 
 use super::connections::Side;
-use super::dns::Answered;
+use super::dns::{Answered, Recalled, Upstream};
 use super::slot::{BUCKETS, CLASSES, Totals, bound_us};
 use super::view::{Out, Pair, Sample, Value, View};
 use crate::error::Flag;
@@ -90,6 +90,15 @@ pub(super) static FAMILIES: &[Family] = &[
         "Resources that the control plane sent, by kind and result.", OfProxy(control_resources)),
     row("leno_dns_queries_total", "counter",
         "Queries for names, by result.", OfProxy(dns_queries)),
+    row("leno_dns_cache_lookups_total", "counter",
+        "Queries for names outside the mesh, by where the answer is got.", OfProxy(dns_lookups)),
+    row("leno_dns_upstream_queries_total", "counter",
+        "Questions to other name servers, by result.", OfProxy(dns_upstream)),
+    row("leno_dns_upstream_duration_seconds", "histogram",
+        "From a question to another name server to its answer.", OfProxy(|view, out| {
+            let (buckets, sum_us) = view.parts.dns.read_durations();
+            histogram(&[], &buckets, sum_us, out);
+        })),
     row("leno_config_reloads_total", "counter",
         "Reloads of the configuration, by result.", OfProxy(reloads)),
     row("leno_access_log_dropped_total", "counter",
@@ -135,9 +144,13 @@ fn requests(labels: &[Pair<'_>], totals: &Totals, out: &mut Out<'_>) {
 }
 
 fn durations(labels: &[Pair<'_>], totals: &Totals, out: &mut Out<'_>) {
+    histogram(labels, &totals.buckets, totals.duration_us, out);
+}
+
+fn histogram(labels: &[Pair<'_>], buckets: &[u64; BUCKETS], sum_us: u64, out: &mut Out<'_>) {
     let mut count = 0;
-    for index in 0..BUCKETS {
-        count += totals.buckets[index];
+    for (index, bucket) in buckets.iter().enumerate() {
+        count += bucket;
         let bound = bound_us(index).map_or_else(|| "+Inf".to_owned(), seconds);
         let more = &[("le", bound.as_str())];
         out(Sample {
@@ -147,7 +160,7 @@ fn durations(labels: &[Pair<'_>], totals: &Totals, out: &mut Out<'_>) {
             value: Value::Count(count),
         });
     }
-    let value = Value::Micros(totals.duration_us);
+    let value = Value::Micros(sum_us);
     out(Sample {
         suffix: "_sum",
         labels,
@@ -222,6 +235,20 @@ fn dns_queries(view: &View, out: &mut Out<'_>) {
     for answered in Answered::ALL {
         let labels = &[("result", answered.label())];
         one(labels, view.parts.dns.read(answered), out);
+    }
+}
+
+fn dns_lookups(view: &View, out: &mut Out<'_>) {
+    for recalled in Recalled::ALL {
+        let labels = &[("result", recalled.label())];
+        one(labels, view.parts.dns.read_recalled(recalled), out);
+    }
+}
+
+fn dns_upstream(view: &View, out: &mut Out<'_>) {
+    let counts = view.parts.dns.read_upstream();
+    for (label, count) in Upstream::LABELS.iter().zip(counts) {
+        one(&[("result", label)], count, out);
     }
 }
 

@@ -97,7 +97,7 @@ fn class(status: u16) -> usize {
 
 /// Bucket `n` ends at 50 µs · 2ⁿ inclusive: the place of the highest bit of (µs − 1) / 50.
 #[inline]
-fn bucket(micros: u64) -> usize {
+pub(super) fn bucket(micros: u64) -> usize {
     let doublings = u64::BITS - (micros.saturating_sub(1) / BUCKET_FIRST_US).leading_zeros();
     (doublings as usize).min(BUCKETS - 1)
 }

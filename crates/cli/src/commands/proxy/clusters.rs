@@ -1,0 +1,110 @@
+//! `leno proxy clusters`: where requests go.
+
+use local::inspect::Address;
+
+use super::pages::{Cluster, Endpoint};
+use crate::output::{Cell, Output, Screen, Table, Tone};
+
+const HEADS: [&str; 7] = [
+    "CLUSTER",
+    "PROTOCOL",
+    "ENDPOINT",
+    "HEALTH",
+    "ACTIVE",
+    "TRANSPORT",
+    "IDENTITY",
+];
+
+pub(super) fn show(pages: &Address, output: Output) -> anyhow::Result<()> {
+    let page = pages.json("/clusters")?;
+    let clusters: Vec<Cluster> = super::read(page.clone())?;
+    output.print(&page, |screen| render(&clusters, screen))
+}
+
+fn render(clusters: &[Cluster], screen: Screen) -> String {
+    let mut table = Table::new(&HEADS);
+    for cluster in clusters {
+        let without = [Endpoint::default()];
+        let endpoints = match cluster.endpoints.as_slice() {
+            [] => &without[..],
+            some => some,
+        };
+        for (at, endpoint) in endpoints.iter().enumerate() {
+            // What is said once holds for the rows below.
+            let name = if at == 0 { cluster.name.as_str() } else { "" };
+            let protocol = if at == 0 { cluster.protocol.as_str() } else { "" };
+            let mut row = vec![Cell::from(name), Cell::from(protocol)];
+            row.extend(endpoint_of(cluster, endpoint));
+            table.push(row);
+        }
+    }
+    if clusters.is_empty() {
+        return "no clusters: whatever it is asked for, it has nowhere to send it\n".to_owned();
+    }
+    table.render(screen)
+}
+
+fn endpoint_of(cluster: &Cluster, endpoint: &Endpoint) -> [Cell; 5] {
+    let address = match endpoint.address.as_str() {
+        "" if cluster.passthrough => "(where it was made to)",
+        "" if cluster.discovery == "onDemand" => "(asked for when needed)",
+        "" => "(none: answers 503)",
+        address => address,
+    };
+    let active = endpoint.active_requests;
+    let identity = match endpoint.identities.as_slice() {
+        [] => "-".to_owned(),
+        some => some.join(", "),
+    };
+    let transport = match endpoint.transport.as_str() {
+        "" => "-",
+        transport => transport,
+    };
+    [
+        address.into(),
+        health(endpoint),
+        Cell::number(active.map_or_else(|| "-".to_owned(), |active| active.to_string())),
+        transport.into(),
+        identity.into(),
+    ]
+}
+
+/// A worker that cannot reach an endpoint leaves it alone for a while.
+fn health(endpoint: &Endpoint) -> Cell {
+    match endpoint.unhealthy_workers {
+        _ if endpoint.address.is_empty() => "-".into(),
+        0 => Cell::toned("ok", Tone::Good),
+        1 => Cell::toned("left alone by 1 worker", Tone::Bad),
+        workers => Cell::toned(format!("left alone by {workers} workers"), Tone::Bad),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_endpoint_has_a_row_and_its_cluster_is_said_once() {
+        let id = "spiffe://cluster.local/ns/default/sa/hello";
+        let endpoint = |address: &str, unhealthy: u64| {
+            json!({"address": address, "transport": "leno", "identities": [id],
+                   "unhealthyWorkers": unhealthy, "activeRequests": 3})
+        };
+        let clusters: Vec<Cluster> = super::super::read(json!([
+            {"name": "outbound|80|hello.default.svc.cluster.local", "protocol": "auto",
+             "endpoints": [endpoint("10.77.0.2:8080", 0), endpoint("10.77.0.3:8080", 2)]},
+            {"name": "passthrough", "protocol": "tcp", "passthrough": true, "endpoints": []},
+            {"name": "gone", "protocol": "http1", "endpoints": []},
+        ]))
+        .unwrap();
+        let expected = "\
+CLUSTER                                      PROTOCOL  ENDPOINT                HEALTH                   ACTIVE  TRANSPORT  IDENTITY
+outbound|80|hello.default.svc.cluster.local  auto      10.77.0.2:8080          ok                            3  leno       spiffe://cluster.local/ns/default/sa/hello
+                                                       10.77.0.3:8080          left alone by 2 workers       3  leno       spiffe://cluster.local/ns/default/sa/hello
+passthrough                                  tcp       (where it was made to)  -                             -  -          -
+gone                                         http1     (none: answers 503)     -                             -  -          -
+";
+        assert_eq!(render(&clusters, Screen::default()), expected);
+    }
+}

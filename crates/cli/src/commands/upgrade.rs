@@ -1,0 +1,41 @@
+//! `leno upgrade`.
+
+use std::path::PathBuf;
+
+use local::name::{MeshName, WorkloadId};
+use local::{Programs, command};
+
+use super::progress;
+use super::up::Place;
+
+/// Have newer programs take over from those that run, without a connection lost.
+///
+/// Sidecars one after the other: each takes the listening sockets of the one before, which serves
+/// on until the new one is ready, and then brings to an end what it carries. The first that cannot
+/// leaves everything after it as it was.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Whose sidecars: workloads or instances [default: all]
+    workloads: Vec<WorkloadId>,
+    /// The mesh [default: the only one]
+    #[arg(long)]
+    name: Option<MeshName>,
+    /// The new leno-proxy [default: what is now where the old one was]
+    #[arg(long, value_name = "PATH")]
+    proxy: Option<PathBuf>,
+    /// The new leno-control [default: the control plane goes on]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let base = &args.place.runtime;
+    let name = args.name.map_or_else(|| local::only(base), Ok)?;
+    let programs = Programs {
+        control: args.control,
+        proxy: args.proxy,
+    };
+    command::upgrade((base, &name), &programs, &args.workloads, &mut progress::show)
+}

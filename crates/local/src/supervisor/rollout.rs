@@ -1,0 +1,280 @@
+//! Does what [`crate::reconcile`] says: starts, stops and limits instances. Called by the
+//! supervisor after every change. Must never choose for two meshes at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use control::kinds::{Limits, Strategy};
+use rustix::fs::{FlockOperation, flock};
+use tokio::task::spawn_local;
+
+use super::instance::Instance;
+use super::progress::word;
+use super::shared::{Shared, blocking};
+use crate::mesh::Workload;
+use crate::name::WorkloadId;
+use crate::plan::{self, Taken};
+use crate::reconcile::{Action, Revision, Stage, There, Wanted, reconcile};
+use crate::state::{Life, Running, State, Step};
+use crate::template::Template;
+use crate::{command, network, users};
+
+/// Does what can be done now.
+pub(super) async fn advance(shared: &Rc<Shared>) -> anyhow::Result<()> {
+    let mut starts = Vec::new();
+    for action in reconcile(&wanted(shared), &there(shared)) {
+        let find = |id: &WorkloadId, ordinal| shared.instance(&id.instance(ordinal).ok()?);
+        match action {
+            Action::Start(id, ordinal) => starts.push((id, ordinal)),
+            Action::Stop(id, ordinal) => _ = find(&id, ordinal).map(|one| one.stop()),
+            Action::Limit(id, ordinal) => {
+                let limits = shared.workload(&id).map(|workload| limits(&workload));
+                let found = find(&id, ordinal).zip(limits);
+                _ = found.map(|(one, limits)| one.set_limits(limits));
+            }
+        }
+    }
+    match starts.is_empty() {
+        true => Ok(()),
+        false => start(shared, starts).await,
+    }
+}
+
+/// Who is not as they are to be, and why.
+pub(super) fn missing(shared: &Shared) -> Vec<(WorkloadId, String)> {
+    let (wanted, there) = (wanted(shared), there(shared));
+    let mut missing = Vec::new();
+    for workload in &wanted {
+        let of_it: Vec<_> = there.iter().filter(|one| one.workload == workload.id).collect();
+        let is_current = |one: &&&There| one.revision == workload.revision;
+        let coming = |one: &&&There| is_current(one) && one.stage == Stage::Coming;
+        let other = |one: &&&There| !is_current(one) || one.stage == Stage::Stopping;
+        let mut left: Vec<_> = of_it.iter().filter(coming).collect();
+        if left.is_empty() {
+            left.extend(of_it.iter().filter(other));
+        }
+        let names = left.iter().filter_map(|one| one.workload.instance(one.ordinal).ok());
+        missing.extend(names.map(|id| said(shared, id)));
+        if left.is_empty() && of_it.len() < workload.replicas as usize {
+            missing.push((workload.id.clone(), "it is about to be started".into()));
+        }
+    }
+    let is_wanted = |one: &&There| wanted.iter().any(|other| other.id == one.workload);
+    let lost = there.iter().filter(|one| !is_wanted(one));
+    let names = lost.filter_map(|one| one.workload.instance(one.ordinal).ok());
+    missing.extend(names.map(|id| said(shared, id)));
+    missing
+}
+
+fn said(shared: &Shared, id: WorkloadId) -> (WorkloadId, String) {
+    let word = shared.look(|state| match state.instance(&id) {
+        Some(one) if one.ready => "it is to be replaced".to_owned(),
+        Some(one) => word(one),
+        None => "it is about to be started".into(),
+    });
+    (id, word)
+}
+
+fn wanted(shared: &Shared) -> Vec<Wanted> {
+    let source = shared.look(|state| state.source.clone());
+    let mesh = shared.wanted();
+    let one = |workload: &Workload| Wanted {
+        id: workload.id.clone(),
+        replicas: workload.spec.replicas,
+        // Two gateways cannot listen at the same addresses.
+        recreate: workload.spec.strategy == Strategy::Recreate || !workload.sockets.is_empty(),
+        revision: Revision {
+            template: Template::of(workload, &source).text(),
+            generation: generation(shared, &workload.id),
+        },
+        limits: limits(workload),
+    };
+    mesh.workloads.iter().map(one).collect()
+}
+
+fn there(shared: &Shared) -> Vec<There> {
+    let there = |instance: &Rc<Instance>| {
+        let state = shared.look(|state| state.instance(&instance.id).cloned())?;
+        let stage = match state.step {
+            _ if instance.is_stopping() => Stage::Stopping,
+            Step::Stopping => Stage::Stopping,
+            Step::Completed => Stage::Settled,
+            _ if state.ready => Stage::Settled,
+            _ => Stage::Coming,
+        };
+        Some(There {
+            workload: state.workload,
+            ordinal: state.ordinal,
+            revision: Revision {
+                template: instance.template.text(),
+                generation: state.generation,
+            },
+            limits: instance.limits.get(),
+            stage,
+        })
+    };
+    shared.instances().iter().filter_map(there).collect()
+}
+
+fn limits(workload: &Workload) -> [Limits; 2] {
+    [workload.spec.limits, workload.spec.sidecar.limits]
+}
+
+fn generation(shared: &Shared, id: &WorkloadId) -> u64 {
+    shared.look(|state| {
+        let found = state.workloads.iter().find(|one| one.id == *id);
+        found.map_or(0, |one| one.generation)
+    })
+}
+
+/// Decides for new instances, and begins their lives.
+async fn start(shared: &Rc<Shared>, starts: Vec<(WorkloadId, u32)>) -> anyhow::Result<()> {
+    let base = shared.start.borrow().base.clone();
+    let name = shared.ground.name.clone();
+    let (taken, _deciding) = blocking(move || decide(&base, Some(name.as_str()))).await?;
+    let mut begun = Vec::new();
+    for (id, ordinal) in starts {
+        let Some(workload) = shared.workload(&id) else {
+            continue;
+        };
+        let one = make(shared, &workload, ordinal, &taken)?;
+        let template = Template::of(&workload, &shared.look(|state| state.source.clone()));
+        shared.change(|state| state.instances.push(one.clone()));
+        begun.push(Instance::new(shared, &one, (workload, template)));
+    }
+    // Before anybody else may choose, and before anything is made.
+    shared.save();
+    for instance in &begun {
+        shared.add(instance);
+    }
+    shared.publish();
+    for instance in begun {
+        spawn_local(instance.live(false));
+    }
+    Ok(())
+}
+
+/// What this machine has, and what meshes have chosen that may not show yet. As long as the file is
+/// open, no other mesh decides.
+pub(super) fn decide(base: &Path, but: Option<&str>) -> anyhow::Result<(Taken, File)> {
+    let deciding = File::open(base).with_context(|| format!("open {}", base.display()))?;
+    flock(&deciding, FlockOperation::LockExclusive)
+        .with_context(|| format!("lock {}", base.display()))?;
+    let (mut users, names) = users::taken();
+    for other in command::readable(base) {
+        if Some(other.name.as_str()) != but {
+            users.extend(chosen(&other));
+        }
+    }
+    let taken = Taken {
+        routes: network::routes()?,
+        users,
+        names,
+    };
+    Ok((taken, deciding))
+}
+
+/// Users that a mesh has chosen.
+fn chosen(state: &State) -> BTreeSet<u32> {
+    let of_instances = state.instances.iter();
+    let of_instances = of_instances.flat_map(|one| [Some(one.user), one.sidecar_user]);
+    let own = [state.control_user, state.resolver_user];
+    of_instances.flatten().chain(own).collect()
+}
+
+fn make(
+    shared: &Shared,
+    workload: &Workload,
+    ordinal: u32,
+    taken: &Taken,
+) -> anyhow::Result<Running> {
+    let template = Template::of(workload, &shared.look(|state| state.source.clone()));
+    let id = workload.id.instance(ordinal)?;
+    let used = shared.look(|state| state.instances.iter().map(|one| one.offset).collect());
+    let placed = shared.ground.place(id.clone(), &used)?;
+    let mut users = shared.look(chosen);
+    users.extend(&taken.users);
+    let mut free = plan::free_users(2, &users)?.into_iter();
+    let mut next = || free.next().context("a user for everybody");
+    let user = match &workload.spec.user {
+        Some(user) => plan::given_user(user, taken)?,
+        None => next()?,
+    };
+    let groups = |part| shared.cgroups.make(&format!("{id}.{part}"));
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    Ok(Running {
+        workload: workload.id.clone(),
+        ordinal,
+        offset: placed.offset,
+        generation: generation(shared, &workload.id),
+        service_account: template.account.clone(),
+        user,
+        sidecar_user: template.sidecar.then(next).transpose()?,
+        addresses: placed.addresses,
+        netns: network::path(&shared.ground.name, &id),
+        cgroups: groups("application"),
+        sidecar_cgroups: match template.sidecar {
+            true => groups("sidecar"),
+            false => Vec::new(),
+        },
+        directory: template.directory.clone(),
+        has_resolver: template.has_resolver(),
+        since: since.as_secs(),
+        step: Step::Place,
+        ready: false,
+        fault: None,
+        sidecar: Life::default(),
+        application: None,
+        id,
+    })
+}
+
+/// Documents of workloads that the file has no more, for as long as they are on their way out.
+pub(super) fn leaving(
+    shared: &Shared,
+    (text, lines): (&str, &BTreeMap<WorkloadId, usize>),
+) -> BTreeMap<WorkloadId, String> {
+    let live: BTreeSet<_> = shared.look(|state| {
+        let all = state.instances.iter();
+        all.map(|one| one.workload.clone()).collect()
+    });
+    let gone = lines.iter().filter(|(id, _)| live.contains(id));
+    gone.map(|(id, line)| (id.clone(), document(text, *line)))
+        .collect()
+}
+
+/// The document of which `line`, from 1, is a part.
+fn document(text: &str, line: usize) -> String {
+    let is_mark = |line: &&str| line.starts_with("---") || line.starts_with("...");
+    let lines: Vec<_> = text.lines().collect();
+    let at = line.saturating_sub(1).min(lines.len());
+    let begin = lines[..at].iter().rposition(|line| is_mark(&line));
+    let begin = begin.map_or(0, |mark| mark + 1);
+    let end = lines[at..].iter().skip(1).position(|line| is_mark(&line));
+    let end = end.map_or(lines.len(), |mark| at + 1 + mark);
+    lines[begin..end].join("\n") + "\n"
+}
+
+/// Where documents of those that leave are kept for the control plane.
+pub(super) fn leaving_path(shared: &Shared) -> PathBuf {
+    shared.folder.source().join("leaving.yaml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::document;
+
+    #[test]
+    fn a_document_is_found_by_any_of_its_lines() {
+        let text = "# head\na: 1\n---\nb: 2\nc: 3\n---\nd: 4\n";
+        assert_eq!(document(text, 2), "# head\na: 1\n");
+        assert_eq!(document(text, 4), "b: 2\nc: 3\n");
+        assert_eq!(document(text, 5), "b: 2\nc: 3\n");
+        assert_eq!(document(text, 7), "d: 4\n");
+        assert_eq!(document("a: 1\n", 1), "a: 1\n");
+    }
+}
