@@ -3,6 +3,7 @@
 
 // The proxy as a whole would have to be built with the fuzzer's instrumentation.
 #[path = "../../crates/proxy/src/handover/message.rs"]
+#[expect(dead_code, reason = "what is read is checked, not what is done about it")]
 mod message;
 
 #[path = "../src/handover.rs"]

@@ -1,6 +1,6 @@
-//! What must hold of what a proxy and its successor say to each other, for any bytes: it is bounded,
-//! means the same however it arrives, and what is understood is said again in the same way. Called
-//! by the target and, over the checked-in seeds, by proxy's own tests.
+//! What must hold of what a proxy and its successor say to each other, for any bytes: it is
+//! bounded, means the same however it arrives, and what is understood is said again in the same
+//! way. Called by the target and, over the checked-in seeds, by proxy's own tests.
 
 use super::message::{Fault, Line, Lines, NAME_BYTES_MAX, SOCKETS_MAX};
 

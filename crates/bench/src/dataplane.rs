@@ -38,6 +38,18 @@ pub trait DataPlane {
 
     /// What a reader must know about how it was configured, one sentence each.
     fn notes(&self) -> Vec<String>;
+
+    /// How workloads of a local mesh have it; none where they cannot.
+    fn in_mesh(&self) -> Option<InMesh>;
+}
+
+/// What workloads of a local mesh have beside them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InMesh {
+    /// Nothing.
+    Without,
+    /// Our sidecar, which is this program.
+    Leno(PathBuf),
 }
 
 /// Which of the two sidecars.

@@ -4,14 +4,64 @@
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use anyhow::bail;
 
 use crate::dataplane::{DataPlane, Side};
-use crate::results::{self, Mode, SidecarUsage};
+use crate::results::{self, EnvironmentKind, Mode, SidecarUsage};
 
+mod generator;
+mod placement;
+
+pub mod local;
 pub mod loopback;
+
+use local::Local;
+use loopback::Loopback;
+
+/// Opens the environment that is asked for; else a local mesh where there can be one for all of
+/// these data planes, or the loopback, with a sentence that says why. `launcher` is the `leno`
+/// command itself.
+///
+/// # Errors
+/// When there is no such environment here.
+pub fn open(
+    asked: Option<EnvironmentKind>,
+    planes: &[Box<dyn DataPlane>],
+    launcher: PathBuf,
+) -> anyhow::Result<(Box<dyn Environment>, Option<String>)> {
+    let note = match asked {
+        Some(EnvironmentKind::Local) => return Ok((Box::new(mesh(planes, launcher)?), None)),
+        Some(EnvironmentKind::Loopback) => None,
+        None => match mesh(planes, launcher.clone()) {
+            Ok(local) => return Ok((Box::new(local), None)),
+            Err(why) => Some(format!("on loopback, not in a local mesh: {why:#}")),
+        },
+    };
+    Ok((Box::new(Loopback::start(launcher)?), note))
+}
+
+fn mesh(planes: &[Box<dyn DataPlane>], launcher: PathBuf) -> anyhow::Result<Local> {
+    let without = planes.iter().find(|plane| plane.in_mesh().is_none());
+    if let Some(plane) = without {
+        bail!("{}", refusal(plane.name()));
+    }
+    Local::start(launcher)
+}
+
+fn refusal(data_plane: &str) -> String {
+    format!(
+        "{data_plane} is not measured in a local mesh yet: leave it out, or use --environment \
+         loopback"
+    )
+}
 
 /// A place to run in.
 pub trait Environment {
+    /// Which one it is.
+    fn kind(&self) -> EnvironmentKind;
+
     /// What a reader must know about it.
     fn describe(&self) -> results::Environment;
 

@@ -15,7 +15,7 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("bench latency", &[("leno bench latency --quick", "under a minute")]),
     ("cert ca", &[("leno cert ca --out mesh", "once for a mesh")]),
     ("cert issue", &[
-        ("leno cert issue --ca mesh --namespace default --service-account web --out mesh --name web",
+        ("leno cert issue --ca mesh --id spiffe://cluster.local/ns/a/sa/b --out mesh --name b",
             "for a workload"),
     ]),
     ("cert show", &[("leno cert show mesh/web.pem", "who, from whom, until when")]),
@@ -36,10 +36,17 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("leno exec db.shop -- ss -tlnp", "what listens in its network"),
     ]),
     ("load serve", &[("leno load serve --port 8080", "what to make load for")]),
+    ("load serve bookinfo", &[
+        ("leno load serve bookinfo ratings --listen 0.0.0.0:9080", "one service of the sample"),
+    ]),
     ("logs", &[
         ("leno logs", "of all applications"),
         ("leno logs -f --tail 10 hello", "the last lines of one, and those that come"),
         ("leno logs --sidecar hello-1", "what a sidecar has to say"),
+    ]),
+    ("logs", &[
+        ("leno logs hello --tail 20", "the last lines of each of its instances"),
+        ("leno logs -f --sidecar", "what all sidecars write, until Ctrl-C"),
     ]),
     ("man", &[("leno man /usr/local/share/man/man1", "every page")]),
     ("policy check", &[
@@ -63,6 +70,7 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ]),
     ("ps", &[("leno ps", "meshes, workloads, processes")]),
     ("restart", &[("leno restart hello", "one instance after the other")]),
+    ("restart", &[("leno restart hello", "each instance in its turn")]),
     ("top", &[
         ("leno top", "until q"),
         ("leno top --once --interval 5 -o json", "five seconds, for a program"),
@@ -71,6 +79,10 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("up", &[
         ("leno up mesh.yaml", "and leave a supervisor that keeps it"),
         ("leno up mesh.yaml --name shop --foreground", "beside another mesh, until Ctrl-C"),
+    ]),
+    ("upgrade", &[
+        ("leno upgrade --proxy ./leno-proxy hello", "try it with one workload first"),
+        ("leno upgrade --proxy ./leno-proxy --control ./leno-control", "then with all"),
     ]),
     ("upgrade", &[
         ("leno upgrade", "to the leno-proxy that was installed over the old one"),
@@ -88,7 +100,10 @@ fn add_below(mut command: Command, path: &str) -> Command {
     if let Some((_, examples)) = rows.find(|(of, _)| *of == path) {
         command = command.after_help(text(examples));
     }
-    let names: Vec<_> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    let names: Vec<_> = command
+        .get_subcommands()
+        .map(|inner| inner.get_name().to_owned())
+        .collect();
     for name in names {
         let path = format!("{path} {name}").trim_start().to_owned();
         command = command.mut_subcommand(name, |inner| add_below(inner, &path));
@@ -97,8 +112,14 @@ fn add_below(mut command: Command, path: &str) -> Command {
 }
 
 fn text(examples: &[(&str, &str)]) -> String {
-    let widest = examples.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
-    let lines = examples.iter().map(|(line, what)| format!("\n  {line:widest$}  # {what}"));
+    let widest = examples
+        .iter()
+        .map(|(line, _)| line.len())
+        .max()
+        .unwrap_or(0);
+    let lines = examples
+        .iter()
+        .map(|(line, what)| format!("\n  {line:widest$}  # {what}"));
     format!("Examples:{}", lines.collect::<String>())
 }
 
@@ -113,15 +134,24 @@ mod tests {
         for (path, examples) in EXAMPLES {
             for (line, _) in *examples {
                 let parsed = Cli::try_parse_from(line.split(' '));
-                assert!(parsed.is_ok(), "{line}: {:?}", parsed.err().map(|one| one.to_string()));
-                assert!(line.starts_with(format!("leno {path}").trim_end()), "{line}");
+                assert!(
+                    parsed.is_ok(),
+                    "{line}: {:?}",
+                    parsed.err().map(|one| one.to_string())
+                );
+                assert!(
+                    line.starts_with(format!("leno {path}").trim_end()),
+                    "{line}"
+                );
             }
         }
     }
 
     /// Commands that nobody has an example for: neither here nor in the words above their options.
     fn without(command: &Command, path: &str, found: &mut Vec<String>) {
-        let inner = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+        let inner = command
+            .get_subcommands()
+            .filter(|inner| !inner.is_hide_set());
         let inner: Vec<_> = inner.filter(|inner| inner.get_name() != "help").collect();
         let help = command.clone().render_long_help().to_string();
         let shown = format!("\n  leno {path}").trim_end().to_owned();

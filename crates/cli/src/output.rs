@@ -14,7 +14,13 @@ pub(crate) use table::{Cell, Table, cut};
 #[derive(Clone, Copy, clap::Args)]
 pub(crate) struct Output {
     /// For people, or for programs
-    #[arg(short = 'o', long = "output", value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t
+    )]
     pub(crate) format: Format,
 }
 

@@ -7,6 +7,9 @@ mod link;
 /// The instances of Workloads.
 mod instances;
 
+/// The ways into the mesh.
+mod gateways;
+
 /// What a change touches.
 mod changes;
 
@@ -24,6 +27,7 @@ use crate::kinds::{
 use link::Link;
 
 pub use changes::Changes;
+pub use gateways::Attached;
 pub use instances::Replica;
 
 /// Every resource there is.

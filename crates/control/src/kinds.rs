@@ -61,8 +61,8 @@ pub use mesh_config::MeshConfig;
 pub use secret::{Pair, Secret};
 pub use service::{ClusterIp, Service, ServicePort, TargetPort};
 pub use workload::{
-    Check, Instance, Interception, Limits, Mode, PortRef, Probe, REPLICAS_MAX, RestartPolicy,
-    Sidecar, Strategy, Workload, WorkloadPort, WorkloadStatus,
+    Check, Explicit, Inbound, Instance, Interception, Limits, Mode, Outbound, PortRef, Probe,
+    REPLICAS_MAX, RestartPolicy, Sidecar, Strategy, Workload, WorkloadPort, WorkloadStatus,
 };
 
 /// Which file a resource or a fault is in, and where.
@@ -312,7 +312,14 @@ impl Kind {
             Self::WorkloadStatus => (&["apiVersion", "kind", "metadata", "status"], &[]),
             Self::Service | Self::HttpRoute | Self::Gateway => (SPEC, ignored::STATUS),
             Self::Secret => (
-                &["apiVersion", "kind", "metadata", "type", "data", "stringData"],
+                &[
+                    "apiVersion",
+                    "kind",
+                    "metadata",
+                    "type",
+                    "data",
+                    "stringData",
+                ],
                 ignored::SECRET,
             ),
             Self::Workload | Self::MeshConfig | Self::AccessPolicy => (SPEC, &[]),

@@ -182,10 +182,15 @@ impl Draft {
 
     fn workload(&mut self, key: &WorkloadKey, old: Option<&WorkloadParts>, parts: &WorkloadParts) {
         let generation = self.catalogue.generation;
-        let own = self.catalogue.workloads.get(key).map_or_else(
+        let known = self.catalogue.workloads.get(key);
+        // Streams that saw another part of what all share begin anew.
+        let known = known.filter(|own| own.is_explicit == parts.is_explicit);
+        let old = old.filter(|_| known.is_some());
+        let own = known.map_or_else(
             || Own {
                 identity: String::new(),
                 reach: parts.reach.clone(),
+                is_explicit: parts.is_explicit,
                 tables: Default::default(),
                 since: generation,
             },
@@ -196,12 +201,12 @@ impl Draft {
             reach: parts.reach.clone(),
             ..own
         };
-        let mut gone = old
-            .map(|old| names(&old.listeners, &old.clusters))
-            .unwrap_or_default();
+        let mut gone = old.map(names_of).unwrap_or_default();
         // Even if no resource differs, the streams of the workload have to look again.
         self.applied.changes += 1;
-        for resource in encode::parts(&parts.listeners, &parts.clusters) {
+        let certificates = encode::certificates(&parts.certificates);
+        let resources = encode::parts(&parts.listeners, &parts.clusters);
+        for resource in certificates.into_iter().chain(resources) {
             gone.remove(&(resource.kind, resource.name.clone()));
             self.applied
                 .set(&mut own.tables, resource, &Owner::Everybody, generation);
@@ -275,6 +280,15 @@ impl Applied {
 }
 
 type Names = BTreeSet<(Kind, String)>;
+
+/// All that is told of a workload's own, by name.
+fn names_of(parts: &WorkloadParts) -> Names {
+    let certificates = parts.certificates.iter();
+    let certificates = certificates.map(|it| (Kind::Secret, it.name.clone()));
+    let mut names = names(&parts.listeners, &parts.clusters);
+    names.extend(certificates);
+    names
+}
 
 /// What `encode::parts` makes of them, by name.
 fn names(listeners: &[Listener], clusters: &[Cluster]) -> Names {

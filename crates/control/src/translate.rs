@@ -14,6 +14,12 @@ mod routes;
 /// What the sidecar of an instance is told of its own.
 mod workload;
 
+/// What the sidecar of a gateway is told besides.
+mod gateway;
+
+/// What it is told where nothing is intercepted.
+mod explicit;
+
 /// The listeners that have sockets, and the way past everything else.
 mod bound;
 
@@ -24,12 +30,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{Cluster, Listener};
+use xds::secret::Certificate;
 
 use crate::addresses::Book;
 use crate::index::{Changes, Index};
 
 use crate::kinds::AccountKey;
 pub use crate::kinds::{ServiceKey, WorkloadKey};
+pub(crate) use gateway::common_hosts;
 pub(crate) use reach::access;
 
 /// Everything that some sidecar may be told.
@@ -77,8 +85,13 @@ pub struct WorkloadParts {
     pub listeners: Vec<Listener>,
     /// The workload itself, one per port and address.
     pub clusters: Vec<Cluster>,
+    /// What a gateway shows to clients outside of the mesh: keys for this sidecar alone.
+    pub certificates: Vec<Certificate>,
     /// The Services that it may call.
     pub reach: Reach,
+    /// Whether all of its listeners are in `listeners`: nothing is intercepted, so that those of
+    /// Services, and of everybody, are not for it.
+    pub is_explicit: bool,
 }
 
 /// Which Services a Workload may call.
@@ -117,7 +130,9 @@ pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &
     }
     let keys = touched(changes, &changes.services, &mesh.services, index.services());
     let mut is_access_changed = false;
+    let mut dialling = BTreeSet::new();
     for key in keys {
+        dialling.extend(index.dialling(&key));
         let parts = index
             .service(&key)
             .map(|found| service::parts(index, book, &key, found));
@@ -133,6 +148,7 @@ pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &
         &mesh.workloads,
         index.instances().map(|instance| (instance.key, ())),
     );
+    keys.extend(dialling);
     if is_access_changed {
         keys.extend(reach::concerned(&mesh));
     }
@@ -145,11 +161,20 @@ pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &
         let instance = instance.filter(|found| found.sidecar.enabled);
         let parts = instance.map(|found| {
             let reach = reaches.of(index, &found);
-            workload::parts(index, &found, reach)
+            workload::parts(index, &mesh, &found, reach)
         });
         keep(&mut mesh.workloads, &key, parts);
     }
     mesh
+}
+
+/// The ports on which a Workload is called: those that it declares, and those at which a Service
+/// finds it. None if there is no such Workload.
+#[must_use]
+pub fn called_ports(index: &Index, key: &WorkloadKey) -> BTreeSet<u16> {
+    let workload = index.workload(key);
+    let ports = workload.map(|found| workload::selected_ports(index, &key.namespace, found));
+    ports.unwrap_or_default().into_keys().collect()
 }
 
 /// The keys that are to be translated: those of `some`, or all there were and are.

@@ -14,7 +14,7 @@ use control::index::{Changes, Index};
 use control::kinds::Resource;
 use control::source::Source;
 use control::translate::{Access, Mesh, Reach, ServiceKey, translate};
-use model::{Cluster, Endpoint, HostMatch, Listener, Route};
+use model::{Cluster, Edge, Endpoint, HostMatch, Listener, Route};
 
 fn read(paths: Vec<PathBuf>) -> Vec<Arc<Resource>> {
     Source::open(paths)
@@ -93,7 +93,7 @@ fn show_listener(out: &mut String, listener: &Listener) {
         hosts,
         port_name,
         tls,
-        edge: _,
+        edge,
         protocol,
         detect_timeout,
         upgrades,
@@ -105,11 +105,10 @@ fn show_listener(out: &mut String, listener: &Listener) {
     } = listener;
     assert_eq!(*detect_timeout, Listener::DETECT_TIMEOUT);
     assert_eq!(upgrades, &["websocket"]);
-    assert_eq!(
-        [*connect, *proxy_protocol, *request_id, *forwarded_for],
-        [false; 4]
-    );
-    assert_eq!(bind, original_destination);
+    assert!(!connect && !proxy_protocol);
+    // Only whoever comes from outside has left nothing behind yet.
+    assert_eq!([*request_id, *forwarded_for], [edge.is_some(); 2]);
+    assert!(*bind || !original_destination);
     let bind = if *bind { ", bound" } else { "" };
     writeln!(
         out,
@@ -122,6 +121,7 @@ fn show_listener(out: &mut String, listener: &Listener) {
         .map(|address| address.to_string())
         .collect();
     writeln!(out, "    at {}", addresses.join(" ")).unwrap();
+    show_edge(out, edge.as_ref());
     if !names.is_empty() {
         writeln!(out, "    named {}", names.join(" ")).unwrap();
     }
@@ -136,6 +136,28 @@ fn show_listener(out: &mut String, listener: &Listener) {
     routes.iter().for_each(|route| show_route(out, route));
 }
 
+fn show_edge(out: &mut String, edge: Option<&Edge>) {
+    match edge {
+        None => {}
+        Some(Edge::Plaintext) => writeln!(out, "    from outside, plaintext").unwrap(),
+        Some(Edge::Tls(shown)) => {
+            for one in shown {
+                let hosts: Vec<_> = one.hosts.iter().map(host).collect();
+                let (hosts, name) = (hosts.join(" "), &one.certificate);
+                writeln!(out, "    from outside, {hosts} is shown {name}").unwrap();
+            }
+        }
+    }
+}
+
+fn host(host: &HostMatch) -> String {
+    match host {
+        HostMatch::Any => "*".to_owned(),
+        HostMatch::Exact(name) => name.clone(),
+        HostMatch::Suffix(suffix) => format!("*{suffix}"),
+    }
+}
+
 fn show_route(out: &mut String, route: &Route) {
     let Route {
         hosts,
@@ -143,27 +165,32 @@ fn show_route(out: &mut String, route: &Route) {
         backends,
         allow,
         filters,
-        exact: _,
-        redirect: _,
-        rewrite: _,
-        timeout: _,
+        exact,
+        redirect,
+        rewrite,
+        timeout,
     } = route;
-    let hosts = hosts.iter().map(|host| match host {
-        HostMatch::Any => "*".to_owned(),
-        HostMatch::Exact(name) => name.clone(),
-        HostMatch::Suffix(suffix) => format!("*{suffix}"),
-    });
-    let hosts: Vec<_> = hosts.collect();
+    let hosts: Vec<_> = hosts.iter().map(host).collect();
+    let end = if *exact { "$" } else { "" };
     let backends = backends.iter();
     let backends = backends.map(|backend| format!("{} × {}", backend.weight, backend.cluster));
     let backends: Vec<_> = backends.collect();
     writeln!(
         out,
-        "    route {} {prefix} → {}",
+        "    route {} {prefix}{end} → {}",
         hosts.join(" "),
         backends.join(", ")
     )
     .unwrap();
+    if let Some(to) = redirect {
+        writeln!(out, "      {to:?}").unwrap();
+    }
+    if !rewrite.is_empty() {
+        writeln!(out, "      {rewrite:?}").unwrap();
+    }
+    if let Some(timeout) = timeout {
+        writeln!(out, "      within {timeout:?}").unwrap();
+    }
     if let Some(allow) = allow {
         writeln!(out, "      allow {allow:?}").unwrap();
     }
@@ -203,6 +230,68 @@ fn show_cluster(out: &mut String, cluster: &Cluster) {
         )
         .unwrap();
     }
+}
+
+/// A certificate with its key as a Secret called `cert`.
+fn secret(host: &str) -> (String, Arc<Resource>) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new([host.to_owned()]).unwrap();
+    let certificate = certificate.self_signed(&key).unwrap();
+    let chain = certificate.pem();
+    let plain = |text: &str| text.replace('\n', "\n    ");
+    let (one, other) = (plain(&chain), plain(&key.serialize_pem()));
+    let text = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: cert}}\ntype: kubernetes.io/tls\n\
+         stringData:\n  tls.crt: |\n    {one}\n  tls.key: |\n    {other}\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret.yaml");
+    fs::write(&file, text).unwrap();
+    (chain.trim_end().to_owned(), read(vec![file]).remove(0))
+}
+
+#[test]
+fn keys_go_to_the_gateway_alone_and_follow_their_secret() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/translate");
+    let mut index = Index::default();
+    index.replace(&read(vec![folder.join("gateway.yaml")]));
+    let mut mesh = make(&mut index);
+    let gateway = |mesh: &Mesh| {
+        let parts = mesh.workloads.iter();
+        let told = parts.filter(|(_, parts)| !parts.certificates.is_empty());
+        let told = told.map(|(key, parts)| {
+            let chains = parts.certificates.iter();
+            let chains = chains.map(|it| (it.name.clone(), it.chain.trim_end().to_owned()));
+            (key.to_string(), chains.collect::<Vec<_>>())
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(gateway(&mesh), []);
+    let mut step = |index: &mut Index| {
+        let (book, changes) = (Book::default(), index.take_changes());
+        assert!(!changes.everything && changes.services.is_empty());
+        mesh = translate(index, &book, Some(&mesh), &changes);
+        gateway(&mesh)
+    };
+    let told = |chain: String| {
+        let certificate = ("tls|default/cert".to_owned(), chain);
+        [("default/edge".to_owned(), vec![certificate])]
+    };
+    for _ in 0..2 {
+        let (chain, resource) = secret("shop.example");
+        index.apply(resource);
+        assert_eq!(step(&mut index), told(chain));
+    }
+    let (_, resource) = secret("shop.example");
+    index.delete(&resource.key);
+    assert_eq!(step(&mut index), []);
+    let (chain, resource) = secret("other.example");
+    index.apply(resource);
+    assert_eq!(step(&mut index), told(chain));
+    let warnings = index.warnings();
+    let mut messages = warnings.iter().map(|fault| fault.message.as_str());
+    let wanted = "the certificate in Secret default/cert is not for shop.example";
+    assert!(messages.any(|message| message == wanted), "{warnings:?}");
 }
 
 #[test]
@@ -325,7 +414,7 @@ fn the_documents_examples_are_taken() {
         .map(|resource| resource.key.kind)
         .collect();
     // All but those that are a name alone.
-    assert_eq!(kinds.len(), 7, "{kinds:?}");
+    assert_eq!(kinds.len(), 9, "{kinds:?}");
 }
 
 #[test]

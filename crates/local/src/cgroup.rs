@@ -42,6 +42,19 @@ impl Cgroups {
         }
     }
 
+    /// Where groups of a mesh without root are: in a part of version 2's tree that was left to our
+    /// user, or nowhere.
+    #[must_use]
+    pub fn of_user(mesh: &MeshName) -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let (mounts, own) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
+        let user = rustix::process::geteuid().as_raw();
+        let found = place::find_delegated(&mounts, &own, &format!("leno-{user}-{mesh}"));
+        Self {
+            folders: found.into_iter().collect(),
+        }
+    }
+
     /// Makes a group in each hierarchy; the folders to join. None where that is not possible.
     #[must_use]
     pub fn make(&self, name: &str) -> Vec<PathBuf> {

@@ -59,7 +59,8 @@ impl Desk {
         let _ = self.0.write_all(text.as_bytes());
         for line in BufReader::new(self.0).lines() {
             let Ok(line) = line else { break };
-            let event = serde_json::from_str(&line).context("the supervisor says something else")?;
+            let event =
+                serde_json::from_str(&line).context("the supervisor says something else")?;
             show(&event);
             match event {
                 Event::Said { .. } | Event::Instance { .. } => {}

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,8 +13,9 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use serde_json::Value;
 
-use crate::client::{Desk, NotReady};
-use crate::folder::Folder;
+use crate::client::{Desk, Gone, NotReady};
+use crate::explicit::{MARK, is_rootless};
+use crate::folder::{self, Folder};
 use crate::job::Job;
 use crate::name::{MeshName, WorkloadId};
 use crate::process::{self, Launcher};
@@ -21,9 +23,11 @@ use crate::state::{Running, State};
 use crate::supervisor::desk::{Event, Request};
 use crate::supervisor::{self, READY_WITHIN, Start};
 use crate::template::Template;
+use crate::variables::{Variables, fill};
 use crate::{logs, mesh, teardown};
 
-/// How long a supervisor may take to take its mesh down, before it is done without it.
+/// How long a supervisor may take to take its mesh down, beside what applications may take, before
+/// it is done without it.
 const DOWN_WITHIN: Duration = Duration::from_secs(40);
 
 /// The programs of a mesh.
@@ -39,14 +43,16 @@ impl Start {
     /// Checks what can be checked before anything is made.
     ///
     /// # Errors
-    /// Without root, when the file is wrong, or a program is missing.
+    /// When the file is wrong, or a program is missing.
     pub fn check(
         name: MeshName,
         base: PathBuf,
         file: &Path,
         programs: &Programs,
     ) -> anyhow::Result<Self> {
-        need_root("leno up")?;
+        // Where root's are kept, nobody else's are.
+        let is_roots = is_rootless() && base == Path::new(folder::BASE);
+        let base = if is_roots { folder::base() } else { base };
         let source = fs::canonicalize(file)
             .with_context(|| format!("read {}: give the mesh's file", file.display()))?;
         mesh::read(&source)?;
@@ -90,10 +96,12 @@ pub fn up_within(
         source: start.source.clone(),
         within,
     };
-    if let Some(desk) = Desk::find(&folder)? {
-        desk.ask(&apply, show)?;
-    } else {
-        begin(start, &folder, within, show)?;
+    let asked = Desk::find(&folder)?.map(|desk| desk.ask(&apply, show));
+    match asked {
+        // One that was just killed may still be heard of.
+        None => begin(start, &folder, within, show)?,
+        Some(Err(error)) if error.is::<Gone>() => begin(start, &folder, within, show)?,
+        Some(asked) => asked?,
     }
     let state = State::load(&folder.state())?;
     state.context("the mesh went down while it came up: see what else is at work on it")
@@ -121,7 +129,10 @@ fn begin(
     let mut lines = BufReader::new(stdout).lines();
     let mut next = || lines.next().and_then(Result::ok);
     let mut last = next();
-    if last.as_deref().is_some_and(|line| said(line, "listening").is_some()) {
+    if last
+        .as_deref()
+        .is_some_and(|line| said(line, "listening").is_some())
+    {
         let desk = Desk::find(folder)?;
         let asked = desk.map(|desk| desk.ask(&Request::Await { within }, show));
         match asked {
@@ -150,14 +161,14 @@ fn said(line: &str, event: &str) -> Option<Value> {
 /// Replaces all instances of a workload, or the one that is named, telling `show` how it goes.
 ///
 /// # Errors
-/// Without root, when nobody has that name, or who is not ready in the end.
+/// When it is another user's, nobody has that name, or who is not ready in the end.
 pub fn restart(
     (base, name): (&Path, &MeshName),
     workload: &WorkloadId,
     within: Duration,
     show: &mut dyn FnMut(&Event),
 ) -> anyhow::Result<()> {
-    need_root("leno restart")?;
+    need_owner("leno restart", (base, name))?;
     let request = Request::Restart {
         workload: workload.clone(),
         within,
@@ -169,14 +180,14 @@ pub fn restart(
 /// is read anew from where it was.
 ///
 /// # Errors
-/// Without root, or what could not take over.
+/// When it is another user's, or what could not take over.
 pub fn upgrade(
     (base, name): (&Path, &MeshName),
     programs: &Programs,
     workloads: &[WorkloadId],
     show: &mut dyn FnMut(&Event),
 ) -> anyhow::Result<()> {
-    need_root("leno upgrade")?;
+    need_owner("leno upgrade", (base, name))?;
     let found = |path: &Option<PathBuf>, name| {
         let path = path.as_deref();
         path.map(|path| find(Some(path), name)).transpose()
@@ -191,16 +202,18 @@ pub fn upgrade(
 
 fn desk(base: &Path, name: &MeshName) -> anyhow::Result<Desk> {
     Desk::find(&Folder::new(base, name))?.with_context(|| {
-        format!("nobody keeps a mesh {name} here: see `leno ps`, or bring it up with `leno up FILE`")
+        format!(
+            "nobody keeps a mesh {name} here: see `leno ps`, or bring it up with `leno up FILE`"
+        )
     })
 }
 
 /// Takes a mesh down, and whatever is left of one.
 ///
 /// # Errors
-/// Without root, when there is no such mesh, or something could not be removed.
+/// When it is another user's, there is no such mesh, or something could not be removed.
 pub fn down(base: &Path, name: &MeshName) -> anyhow::Result<()> {
-    need_root("leno down")?;
+    need_owner("leno down", (base, name))?;
     let folder = Folder::new(base, name);
     ensure!(
         teardown::is_anything_left(&folder, name),
@@ -209,7 +222,9 @@ pub fn down(base: &Path, name: &MeshName) -> anyhow::Result<()> {
     let state = State::load(&folder.state()).ok().flatten();
     if let Some(state) = state.filter(|state| state.supervisor.is_alive()) {
         process::terminate(&state.supervisor);
-        if !process::wait_for(&state.supervisor, DOWN_WITHIN) {
+        let grace = state.instances.iter().map(|one| one.grace).max();
+        let within = DOWN_WITHIN + grace.unwrap_or_default();
+        if !process::wait_for(&state.supervisor, within) {
             process::kill([state.supervisor.pid]);
         }
     }
@@ -280,7 +295,7 @@ fn prepare(
     workload: &WorkloadId,
     command: &[String],
 ) -> anyhow::Result<Job> {
-    need_root("leno exec")?;
+    need_owner("leno exec", (base, name))?;
     let folder = Folder::new(base, name);
     let state = state_of(base, name)?;
     let running = find_instance(&state, workload)?;
@@ -299,16 +314,22 @@ fn prepare(
     Ok(job)
 }
 
-fn state_of(base: &Path, name: &MeshName) -> anyhow::Result<State> {
+pub(crate) fn state_of(base: &Path, name: &MeshName) -> anyhow::Result<State> {
     let state = State::load(&Folder::new(base, name).state())?;
     state.with_context(|| format!("there is no mesh {name}: see `leno ps`"))
 }
 
-fn find_instance<'a>(state: &'a State, name: &WorkloadId) -> anyhow::Result<&'a Running> {
+pub(crate) fn find_instance<'a>(
+    state: &'a State,
+    name: &WorkloadId,
+) -> anyhow::Result<&'a Running> {
     let missing = || {
         let is_known = state.workloads.iter().any(|one| one.id == *name);
         match is_known {
-            true => format!("{name} has no instance in {} now: see `leno ps`", state.name),
+            true => format!(
+                "{name} has no instance in {} now: see `leno ps`",
+                state.name
+            ),
             false => format!(
                 "there is no workload {name} in {}: take one of {}",
                 state.name,
@@ -338,7 +359,11 @@ pub fn log_files(
         let has_name = |id: &WorkloadId| workloads.contains(id);
         workloads.is_empty() || has_name(&one.workload) || has_name(&one.id)
     };
-    let program = if of_sidecars { "sidecar" } else { "application" };
+    let program = if of_sidecars {
+        "sidecar"
+    } else {
+        "application"
+    };
     let files = |one: &Running| {
         let (id, own) = (one.id.to_string(), folder.instance(&one.id));
         ["out", "err"].map(|stream| (id.clone(), own.output(program, stream)))
@@ -348,10 +373,22 @@ pub fn log_files(
 }
 
 impl Running {
+    /// What stands for something else in its command, and in what the file adds to its environment:
+    /// where it lives, and where Services are.
+    pub(crate) fn words(&self) -> Variables {
+        let address = self.addresses.first().map(ToString::to_string);
+        let address = address.map(|address| ("LENO_ADDRESS".to_owned(), address));
+        address
+            .into_iter()
+            .chain(self.variables.iter().cloned())
+            .collect()
+    }
+
     /// The place of its application, without a program.
     pub(crate) fn job(&self, folder: &Folder, template: &Template) -> Job {
         let own = folder.instance(&self.id);
         let home = own.application_home().display().to_string();
+        let known = self.words();
         let environment = [
             ("PATH", crate::job::PATH),
             ("HOME", &home),
@@ -360,12 +397,19 @@ impl Running {
             ("LENO_NAMESPACE", self.id.namespace()),
         ];
         let own_words = environment.map(|(name, value)| (name.into(), value.into()));
-        let given = template.environment.iter().cloned();
+        let given = template.environment.iter();
+        let given = given.map(|(name, value)| (name.clone(), fill(value, &known)));
+        let given: Vec<_> = given.collect();
+        let words = own_words.into_iter().chain(known).chain(given);
+        let mark = self.explicit.as_ref().map(|_| {
+            let folder = own.root().display().to_string();
+            (MARK.to_owned(), folder)
+        });
         Job {
             directory: self.directory.clone(),
-            environment: own_words.into_iter().chain(given).collect(),
+            environment: words.chain(mark).collect(),
             user: self.user,
-            netns: Some(self.netns.clone()),
+            netns: self.namespace().map(Path::to_path_buf),
             cgroups: self.cgroups.clone(),
             resolver: self.has_resolver.then(|| own.resolver()),
             ..Job::default()
@@ -373,14 +417,23 @@ impl Running {
     }
 }
 
-fn need_root(command: &str) -> anyhow::Result<()> {
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        "{command} works on network namespaces and on processes of other users, which takes root: \
-         run it with sudo. Without root, `leno-proxy` can be started by hand with ports of its \
-         own, and applications be told to use those (docs/local.md)"
-    );
-    Ok(())
+/// A mesh is kept by whoever brought it up; root's works on network namespaces and on processes of
+/// other users.
+fn need_owner(command: &str, (base, name): (&Path, &MeshName)) -> anyhow::Result<()> {
+    let folder = Folder::new(base, name);
+    let owner = fs::metadata(folder.root()).map(|found| found.uid());
+    let own = rustix::process::geteuid().as_raw();
+    match owner {
+        Ok(0) if own != 0 => bail!(
+            "{command}: the mesh {name} was brought up by root: run it with sudo, or bring up one \
+             of your own (docs/rootless.md)"
+        ),
+        Ok(owner) if owner != own => {
+            bail!("{command}: the mesh {name} is kept by user {owner}: run it as that user")
+        }
+        // There may be none, which is said elsewhere.
+        _ => Ok(()),
+    }
 }
 
 /// The first of `given`, a file beside our own, one in `PATH`.

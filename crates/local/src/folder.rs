@@ -4,7 +4,7 @@
 //! into a link to somewhere else.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
@@ -13,6 +13,31 @@ use crate::name::{MeshName, WorkloadId};
 
 /// Where runtime folders are, unless an option says otherwise.
 pub const BASE: &str = "/run/leno";
+
+/// Where runtime folders of whoever asks are: without root, one's own.
+#[must_use]
+pub fn base() -> PathBuf {
+    let own = rustix::process::geteuid();
+    if own.is_root() {
+        return BASE.into();
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
+        Some(folder) if folder.is_absolute() => folder.join("leno"),
+        _ => format!("/tmp/leno-{}", own.as_raw()).into(),
+    }
+}
+
+/// Where the meshes are that whoever asks most likely means: one's own, or else root's, which
+/// everybody may look at.
+#[must_use]
+pub fn base_here() -> PathBuf {
+    let own = base();
+    let mut entries = fs::read_dir(&own).into_iter().flatten();
+    match entries.next() {
+        Some(_) => own,
+        None => BASE.into(),
+    }
+}
 
 /// The runtime folder of one mesh.
 #[derive(Clone, Debug)]
@@ -41,13 +66,19 @@ impl Folder {
     /// When it cannot be made, or it or the base is others' to write to.
     pub fn make(&self) -> anyhow::Result<()> {
         let (root, own) = (&self.root, rustix::process::geteuid().as_raw());
-        fs::create_dir_all(root).with_context(|| format!("make {}", root.display()))?;
+        let mut builder = fs::DirBuilder::new();
+        // Other users are none of ours, where we are not root.
+        let mode = if own == 0 { 0o755 } else { 0o700 };
+        let made = builder.recursive(true).mode(mode).create(root);
+        made.with_context(|| format!("make {}", root.display()))?;
         for path in root.parent().into_iter().chain([&**root]) {
-            let found = fs::metadata(path).with_context(|| format!("read {}", path.display()))?;
+            let context = || format!("read {}", path.display());
+            let found = fs::metadata(path).with_context(context)?;
+            let link = fs::symlink_metadata(path).with_context(context)?;
             ensure!(
-                found.uid() == own && found.mode() & 0o022 == 0,
-                "{} is not root's alone: others could put links there for root to follow; give \
-                 another folder with --base",
+                found.uid() == own && found.mode() & 0o022 == 0 && [0, own].contains(&link.uid()),
+                "{} is not yours alone: others could put links there for you to follow; give \
+                 another folder with --runtime",
                 path.display()
             );
         }
@@ -100,6 +131,12 @@ impl Folder {
     #[must_use]
     pub fn trust_bundle(&self) -> PathBuf {
         self.control().join("root.pem")
+    }
+
+    /// The virtual addresses of Services, as the control plane keeps them.
+    #[must_use]
+    pub fn addresses(&self) -> PathBuf {
+        self.control().join("addresses.json")
     }
 
     /// What a program writes to its standard output, or error.
@@ -212,7 +249,7 @@ mod tests {
         for mode in [0o777, 0o775, 0o1777] {
             fs::set_permissions(base.path(), open_to(mode)).unwrap();
             let error = folder.make().unwrap_err().to_string();
-            assert!(error.contains("--base"), "{mode:o}: {error}");
+            assert!(error.contains("--runtime"), "{mode:o}: {error}");
         }
         fs::set_permissions(base.path(), open_to(0o755)).unwrap();
         folder.make().unwrap();

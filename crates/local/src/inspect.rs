@@ -7,17 +7,17 @@ mod page;
 mod samples;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::Value;
 
-use crate::cgroup::Cgroups;
+use crate::command::{find_instance, state_of};
 use crate::folder::Folder;
 use crate::name::{MeshName, WorkloadId};
-use crate::state::State;
+use crate::state::{Running, State};
+use crate::written::own_address;
 
 pub use edges::{Edge, Key, Latency, Peer, Protocol, Reading, Services, Totals, rates};
 pub use page::Error;
@@ -39,6 +39,14 @@ pub enum Address {
 }
 
 impl Address {
+    /// The address, wherever it is one.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        match self {
+            Self::Inside { address, .. } | Self::Here(address) => *address,
+        }
+    }
+
     /// The text of a page.
     ///
     /// # Errors
@@ -64,8 +72,6 @@ pub struct Sidecar {
     pub workload: WorkloadId,
     /// The instance.
     pub instance: WorkloadId,
-    /// Whether the instance takes requests.
-    pub ready: bool,
     /// Its pages.
     pub pages: Address,
 }
@@ -76,69 +82,47 @@ pub struct Sidecar {
 /// When there is none, several and none is named, or its state cannot be read.
 pub fn state(base: &Path, name: Option<&MeshName>) -> anyhow::Result<State> {
     let name = name.map_or_else(|| crate::only(base), |name| Ok(name.clone()))?;
-    let state = State::load(&Folder::new(base, &name).state())?;
-    state
-        .with_context(|| format!("there is no mesh {name} here: `leno ps` shows those that are up"))
+    state_of(base, &name)
 }
 
-/// Every sidecar of a mesh that runs, in the order of the file.
+/// Every sidecar of a mesh that runs, in the order in which instances were made.
 #[must_use]
 pub fn sidecars(state: &State) -> Vec<Sidecar> {
-    let Some(port) = intercept::Policy::default().admin_port else {
-        return Vec::new();
-    };
-    let sidecar = |one: &crate::state::Running| {
-        let process = one.sidecar.process?;
-        Some(Sidecar {
-            workload: one.workload.clone(),
-            instance: one.id.clone(),
-            ready: one.ready && process.is_alive(),
-            pages: Address::Inside {
-                namespace: one.netns.clone(),
-                address: SocketAddr::from(([127, 0, 0, 1], port)),
-            },
-        })
-    };
     state.instances.iter().filter_map(sidecar).collect()
+}
+
+/// None where none runs now.
+fn sidecar(instance: &Running) -> Option<Sidecar> {
+    instance.sidecar.process?;
+    Some(Sidecar {
+        workload: instance.workload.clone(),
+        instance: instance.id.clone(),
+        pages: pages(instance)?,
+    })
+}
+
+/// Where an instance's sidecar has its pages, or would.
+pub(crate) fn pages(instance: &Running) -> Option<Address> {
+    let port = intercept::Policy::default().admin_port?;
+    Some(match own_address(instance) {
+        Some(address) => Address::Here(SocketAddr::new(address, port)),
+        None => Address::Inside {
+            namespace: instance.netns.clone(),
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+        },
+    })
 }
 
 /// The sidecar that is meant: of the workload's first ready instance, or of the instance.
 ///
 /// # Errors
 /// When there is none, with those that there are.
-pub fn find<'a>(sidecars: &'a [Sidecar], wanted: &WorkloadId) -> anyhow::Result<&'a Sidecar> {
-    let of_workload = || sidecars.iter().filter(|one| one.workload == *wanted);
-    let ready = of_workload().find(|one| one.ready);
-    let instance = || sidecars.iter().find(|one| one.instance == *wanted);
-    let found = ready.or_else(|| of_workload().next()).or_else(instance);
-    if let Some(found) = found {
-        return Ok(found);
-    }
-    if sidecars.is_empty() {
-        bail!("no sidecar runs in this mesh: `leno ps` shows what does");
-    }
-    bail!(
-        "there is no sidecar of a workload {wanted}: take one of {}",
-        known(sidecars)
-    )
-}
-
-/// Workloads, each with its instances if these have names of their own.
-fn known(sidecars: &[Sidecar]) -> String {
-    let mut known: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for one in sidecars {
-        let instances = known.entry(&one.workload).or_default();
-        if one.instance != one.workload {
-            instances.push(one.instance.to_string());
-        }
-    }
-    let shown = known.iter().map(|(workload, instances)| {
-        if instances.is_empty() {
-            return workload.to_string();
-        }
-        format!("{workload} ({})", instances.join(", "))
-    });
-    shown.collect::<Vec<_>>().join(", ")
+pub fn find(state: &State, wanted: &WorkloadId) -> anyhow::Result<Sidecar> {
+    let instance = find_instance(state, wanted)?;
+    sidecar(instance).with_context(|| {
+        let name = &instance.id;
+        format!("{name} has no sidecar that runs: `leno ps` shows why")
+    })
 }
 
 /// Asks the control plane of a mesh, over its operator socket.
@@ -152,92 +136,64 @@ pub fn ask_control(base: &Path, mesh: &MeshName, path: &str) -> anyhow::Result<V
     serde_json::from_str(&text).context("the control plane's answer is no JSON")
 }
 
-/// Ranges that this machine sends packets to, and by what: `leno up` cannot have them.
-///
-/// # Errors
-/// Without `ip`.
-pub fn routes() -> anyhow::Result<Vec<(intercept::Cidr, String)>> {
-    crate::network::routes()
-}
-
-/// What may be used of control groups here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups {
-    /// 1 or 2: of those that have controllers; none: there are none.
-    pub version: Option<u8>,
-    /// Whether groups can be made.
-    pub writable: bool,
-    /// Whether they limit CPU.
-    pub cpu: bool,
-    /// Whether they limit memory.
-    pub memory: bool,
-}
-
-impl Groups {
-    /// Finds out by making a group as `leno up` does, and removing it.
-    #[must_use]
-    pub fn find() -> Self {
-        let mounted = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let mounted = |kind: &str| mounted.contains(&format!(" - {kind} "));
-        let version = match (mounted("cgroup"), mounted("cgroup2")) {
-            (true, _) => Some(1),
-            (false, true) => Some(2),
-            (false, false) => None,
-        };
-        let name = format!("check-{}", std::process::id()).parse();
-        let groups = name.ok().map(|name| Cgroups::of(&name));
-        let made = groups.as_ref().map(|groups| groups.make("probe"));
-        let made = made.unwrap_or_default();
-        let has = |files: [&str; 2]| {
-            let mut paths = made
-                .iter()
-                .flat_map(|group| files.map(|file| group.join(file)));
-            paths.any(|path| path.exists())
-        };
-        let found = Self {
-            version,
-            writable: !made.is_empty(),
-            cpu: has(["cpu.max", "cpu.cfs_quota_us"]),
-            memory: has(["memory.max", "memory.limit_in_bytes"]),
-        };
-        // What is left of it has nobody in it, and a name of its own.
-        groups.map(|groups| groups.remove());
-        found
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    fn sidecar(workload: &str, instance: &str, ready: bool) -> Sidecar {
-        Sidecar {
-            workload: workload.parse().unwrap(),
-            instance: instance.parse().unwrap(),
-            ready,
-            pages: Address::Here(SocketAddr::from(([127, 0, 0, 1], 1))),
-        }
+    /// Instances by name, workload, whether they are ready and whether a sidecar runs.
+    fn state(instances: &[(&str, &str, bool, bool)]) -> State {
+        let id = |text: &str| json!(text.parse::<WorkloadId>().unwrap());
+        let own = json!(crate::process::Identity::own().unwrap());
+        let life = |runs: bool| json!({"process": runs.then_some(&own), "restarts": 0});
+        let instance = |(name, workload, ready, runs): &(&str, &str, bool, bool)| {
+            json!({
+                "id": id(name), "workload": id(workload), "ordinal": 0, "offset": 0,
+                "generation": 0, "service_account": "a", "user": 1, "addresses": [],
+                "netns": format!("/run/netns/leno-demo.{name}"), "cgroups": [],
+                "sidecar_cgroups": [], "directory": "/", "has_resolver": true, "since": 0,
+                "step": "application", "ready": ready, "sidecar": life(*runs),
+            })
+        };
+        let wanted = |name: &str| json!({"id": id(name), "replicas": 1, "generation": 0});
+        let wanted = ["hello", "db.shop"].map(wanted);
+        let state = json!({
+            "name": "demo", "source": "/mesh.yaml", "trust_domain": "td", "workload_cidrs": [],
+            "supervisor": own, "phase": "running", "control": life(true), "control_user": 1,
+            "resolver": life(true), "resolver_user": 1,
+            "workloads": wanted,
+            "instances": instances.iter().map(instance).collect::<Vec<_>>(),
+        });
+        serde_json::from_value(state).unwrap()
     }
 
     #[test]
     fn a_workload_stands_for_its_first_ready_instance() {
-        let all = [
-            sidecar("hello", "hello-0", false),
-            sidecar("hello", "hello-1", true),
-            sidecar("hello-1", "hello-1-0", true),
-            sidecar("db.shop", "db-0.shop", false),
-        ];
+        let state = state(&[
+            ("hello-0", "hello", false, true),
+            ("hello-1", "hello", true, true),
+            ("db-0.shop", "db.shop", false, false),
+        ]);
         let found = |text: &str| {
-            let found = find(&all, &text.parse().unwrap()).unwrap();
-            found.instance.to_string()
+            let found = find(&state, &text.parse().unwrap());
+            found.map(|found| found.instance.to_string())
         };
-        assert_eq!(found("hello"), "hello-1");
-        assert_eq!(found("hello-0"), "hello-0");
-        assert_eq!(found("hello-1"), "hello-1-0", "a workload's name wins");
-        assert_eq!(found("db.shop"), "db-0.shop", "the only one, ready or not");
-        let error = find(&all, &"curl".parse().unwrap()).unwrap_err();
-        let expected = "there is no sidecar of a workload curl: take one of hello (hello-0, \
-                        hello-1), hello-1 (hello-1-0), db.shop (db-0.shop)";
-        assert_eq!(error.to_string(), expected);
+        assert_eq!(found("hello").unwrap(), "hello-1");
+        assert_eq!(found("hello-0").unwrap(), "hello-0");
+        let error = found("curl").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no workload curl in demo: take one of hello, db.shop"
+        );
+        let error = found("db.shop").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "db-0.shop has no sidecar that runs: `leno ps` shows why"
+        );
+        let all = sidecars(&state);
+        assert_eq!(all.len(), 2);
+        let address = "127.0.0.1:15000".parse().unwrap();
+        let namespace = "/run/netns/leno-demo.hello-0".into();
+        assert_eq!(all[0].pages, Address::Inside { namespace, address });
     }
 }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, anyhow};
 use rustix::fs::Mode;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::process::{Gid, Uid, setsid, umask};
+use rustix::process::{Gid, Uid, geteuid, setsid, umask};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, LinkNameSpaceType, clear_ambient_capability_set,
     move_into_link_name_space, remove_capability_from_bounding_set, set_capabilities,
@@ -23,7 +23,7 @@ use rustix::thread::{
 use serde::{Deserialize, Serialize};
 
 /// Listening sockets that a program is given.
-mod sockets;
+pub(crate) mod sockets;
 
 /// What a program finds at `/etc/resolv.conf`.
 mod resolver;
@@ -41,7 +41,7 @@ pub struct Job {
     pub directory: PathBuf,
     /// All of its environment.
     pub environment: Vec<(String, String)>,
-    /// Its user and group; never root.
+    /// Its user and group; never root. Ours, where we are not root.
     pub user: u32,
     /// The network namespace it enters; none: ours.
     pub netns: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub fn run_from_stdin() -> anyhow::Error {
         Err(error) => return anyhow!("duplicate the standard input: {error}"),
     };
     let error = match read(&socket) {
-        Ok(job) => job.run(),
+        Ok((job, passed)) => job.run(passed),
         Err(error) => error,
     };
     // With nobody there to be told, our own standard error has it.
@@ -78,21 +78,24 @@ pub fn run_from_stdin() -> anyhow::Error {
     error
 }
 
-fn read(mut socket: &UnixStream) -> anyhow::Result<Job> {
-    let mut text = String::new();
-    socket.read_to_string(&mut text)?;
-    serde_json::from_str(&text).context("a job was expected on standard input")
+/// The job, and sockets that came with it.
+fn read(mut socket: &UnixStream) -> anyhow::Result<(Job, Vec<OwnedFd>)> {
+    let (passed, mut text) = sockets::receive(socket).context("take sockets")?;
+    socket.read_to_end(&mut text)?;
+    let job = serde_json::from_slice(&text).context("a job was expected on standard input")?;
+    Ok((job, passed))
 }
 
 impl Job {
-    /// Becomes the program, in a session of its own. Returns only when that fails.
-    pub fn run(&self) -> anyhow::Error {
+    /// Becomes the program, in a session of its own, with listening sockets that were `passed`
+    /// before its own. Returns only when that fails.
+    pub fn run(&self, passed: Vec<OwnedFd>) -> anyhow::Error {
         let become_it = || {
             setsid().context("begin a session")?;
             let stdin = self.stdin()?;
-            let sockets = sockets::open(&self.sockets)?;
+            let own = sockets::open(&self.sockets)?;
             self.enter()?;
-            Ok((stdin, sockets))
+            Ok((stdin, passed.into_iter().chain(own).collect()))
         };
         match become_it() {
             Ok((stdin, sockets)) => self.execute(stdin, sockets),
@@ -171,11 +174,24 @@ impl Job {
 /// Leaves root for good: no capability, no group, and no way back through a setuid program.
 fn drop_privileges(user: u32) -> anyhow::Result<()> {
     anyhow::ensure!(user != 0, "root is no user for a workload");
+    let own = geteuid();
+    if !own.is_root() {
+        anyhow::ensure!(
+            own.as_raw() == user,
+            "only root starts a program as user {user}"
+        );
+        return forgo();
+    }
     empty_bounding_set().context("drop capabilities")?;
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
     set_thread_groups(&[]).context("leave all groups")?;
     set_thread_res_gid(gid, gid, gid).context("take the group")?;
     set_thread_res_uid(uid, uid, uid).context("take the user")?;
+    forgo()
+}
+
+/// Nothing more than what every program of this user may do, now and later.
+fn forgo() -> anyhow::Result<()> {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),

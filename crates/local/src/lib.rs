@@ -26,6 +26,12 @@ pub mod folder;
 /// What runs, as a file that outlives the supervisor.
 pub mod state;
 
+/// What takes their place without root.
+pub mod explicit;
+
+/// What applications are told of Services.
+mod variables;
+
 /// Bridge, namespaces, wires and addresses, as scripts for `ip`.
 mod network;
 
@@ -73,6 +79,9 @@ mod client;
 
 /// What the commands do.
 pub mod command;
+
+/// What this machine allows, found out by trying.
+pub mod machine;
 
 /// What sidecars say of themselves.
 pub mod inspect;

@@ -1,13 +1,15 @@
 //! What is to run, as the user's file says: the part of a mesh that this machine has to know.
 //! Made by [`read`] from the resources that the control plane reads too.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::ensure;
-use control::kinds::{self, MeshConfig, Object, Resource};
+use control::index::Index;
+use control::kinds::{self, ClusterIp, MeshConfig, Object, Resource, gateway_addresses};
 use control::source::Source;
+use control::translate::called_ports;
 use intercept::Cidr;
 
 use crate::name::WorkloadId;
@@ -21,6 +23,30 @@ pub struct Mesh {
     pub workload_cidrs: Vec<Cidr>,
     /// In the order of the file.
     pub workloads: Vec<Workload>,
+    /// Those that have an address; others are called at their endpoints.
+    pub services: Vec<Service>,
+}
+
+/// What applications call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Where it is.
+    pub namespace: String,
+    /// What it is called there.
+    pub name: String,
+    /// The addresses that the file gives it; others are allocated by the control plane.
+    pub given: Vec<IpAddr>,
+    /// In the order of the file.
+    pub ports: Vec<ServicePort>,
+}
+
+/// A port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Its name, which the only one need not have.
+    pub name: Option<String>,
+    /// Its number.
+    pub number: u16,
 }
 
 /// One application, in as many instances as it says.
@@ -34,6 +60,8 @@ pub struct Workload {
     pub depends_on: Vec<WorkloadId>,
     /// Addresses of this machine that its sidecar listens at.
     pub sockets: Vec<SocketAddr>,
+    /// The ports on which others call it, in order, where that matters: nothing is intercepted.
+    pub called: Vec<u16>,
     /// The line of the file in which it begins.
     pub line: Option<usize>,
 }
@@ -43,6 +71,14 @@ impl Mesh {
     #[must_use]
     pub fn workload(&self, id: &WorkloadId) -> Option<&Workload> {
         self.workloads.iter().find(|one| one.id == *id)
+    }
+
+    /// It, where connections are intercepted: whatever port they are made to.
+    #[must_use]
+    pub(crate) fn intercepted(mut self) -> Self {
+        let workloads = self.workloads.iter_mut();
+        workloads.for_each(|one| one.called.clear());
+        self
     }
 }
 
@@ -57,10 +93,21 @@ pub fn read(path: &Path) -> anyhow::Result<Mesh> {
 fn of(resources: &[Arc<Resource>]) -> anyhow::Result<Mesh> {
     let mut config = MeshConfig::default();
     let mut workloads: Vec<Workload> = Vec::new();
+    let mut services = Vec::new();
+    let mut index = Index::default();
+    index.replace(resources);
     for resource in resources {
         match &resource.object {
             Object::MeshConfig(found) => config = found.clone(),
-            Object::Workload(found) => workloads.push(workload(resource, found)?),
+            Object::Workload(found) => {
+                let key = resource.key.workload();
+                workloads.push(Workload {
+                    called: called_ports(&index, &key).into_iter().collect(),
+                    sockets: gateway_addresses(resources, &key),
+                    ..workload(resource, found)?
+                });
+            }
+            Object::Service(found) => services.extend(service(resource, found)),
             _ => {}
         }
     }
@@ -72,6 +119,7 @@ fn of(resources: &[Arc<Resource>]) -> anyhow::Result<Mesh> {
         trust_domain: config.trust_domain,
         workload_cidrs: ranges.collect::<Result<_, _>>()?,
         workloads,
+        services,
     };
     check_dependencies(&mesh.workloads)?;
     Ok(mesh)
@@ -84,7 +132,27 @@ fn workload(resource: &Resource, spec: &kinds::Workload) -> anyhow::Result<Workl
         depends_on: spec.depends_on.iter().map(id).collect::<Result<_, _>>()?,
         spec: spec.clone(),
         sockets: Vec::new(),
+        called: Vec::new(),
         line: resource.origin.place.map(|place| place.line),
+    })
+}
+
+/// None of one that has no address of its own.
+fn service(resource: &Resource, found: &kinds::Service) -> Option<Service> {
+    let given = match &found.cluster_ip {
+        ClusterIp::Headless => return None,
+        ClusterIp::Given(addresses) => addresses.clone(),
+        ClusterIp::Allocated => Vec::new(),
+    };
+    let ports = found.ports.iter().map(|port| ServicePort {
+        name: port.name.clone(),
+        number: port.port,
+    });
+    Some(Service {
+        namespace: resource.key.namespace.clone(),
+        name: resource.key.name.clone(),
+        given,
+        ports: ports.collect(),
     })
 }
 
@@ -104,10 +172,10 @@ fn check_dependencies(workloads: &[Workload]) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn read_text(text: &str) -> anyhow::Result<Mesh> {
+    pub(crate) fn read_text(text: &str) -> anyhow::Result<Mesh> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mesh.yaml");
         std::fs::write(&path, text).unwrap();
@@ -161,8 +229,16 @@ mod tests {
     fn who_waits_in_a_circle_is_named() {
         assert!(waiting(&[("a", "b, c"), ("b", "c"), ("c", "")]).is_ok());
         let error = waiting(&[("x", "a"), ("a", "b"), ("b", "c"), ("c", "a")]).unwrap_err();
-        assert!(error.to_string().contains("default/a → default/b → default/c"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("default/a → default/b → default/c"),
+            "{error}"
+        );
         let error = waiting(&[("a", "db")]).unwrap_err();
-        assert!(error.to_string().contains("db, which is not there"), "{error}");
+        assert!(
+            error.to_string().contains("db, which is not there"),
+            "{error}"
+        );
     }
 }

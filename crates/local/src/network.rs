@@ -16,6 +16,8 @@ use crate::plan::{Ground, Placed};
 
 /// Where `ip` keeps the namespaces that have names.
 const NAMESPACES: &str = "/run/netns";
+/// This machine's place among the addresses.
+const GATEWAY_OFFSET: u32 = 1;
 /// The interface of an instance.
 const INTERFACE: &str = "eth0";
 
@@ -149,7 +151,8 @@ fn range(word: &str) -> Option<Cidr> {
 /// The bridge.
 fn bridge_script(ground: &Ground) -> String {
     let bridge = ground.name.bridge();
-    let mut script = format!("link add {bridge} type bridge mcast_snooping 0\n");
+    let mac = mac(GATEWAY_OFFSET);
+    let mut script = format!("link add {bridge} address {mac} type bridge mcast_snooping 0\n");
     for (gateway, range) in ground.gateways().into_iter().zip(&ground.ranges) {
         let _ = writeln!(script, "{}", address(gateway, range.prefix(), &bridge));
     }
@@ -161,12 +164,20 @@ fn bridge_script(ground: &Ground) -> String {
 fn outer_script(ground: &Ground, placed: &Placed) -> String {
     let name = &ground.name;
     let (bridge, namespace) = (name.bridge(), name.namespace(&placed.id));
-    let link = name.link(placed.offset);
+    let (link, mac) = (name.link(placed.offset), mac(placed.offset));
+    let peer = format!("peer name {INTERFACE} address {mac} netns {namespace}");
     format!(
         "netns add {namespace}\n\
-         link add {link} master {bridge} type veth peer name {INTERFACE} netns {namespace}\n\
+         link add {link} master {bridge} type veth {peer}\n\
          link set {link} up\n"
     )
+}
+
+/// The same for the same addresses, whoever has them: neighbours remember it for a while. A bridge
+/// without one would change its own whenever an instance comes or goes.
+fn mac(offset: u32) -> String {
+    let [a, b, c, d] = offset.to_be_bytes();
+    format!("02:6c:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
 /// What is made in its own.
@@ -256,11 +267,12 @@ mod tests {
             ranges: ["10.77.0.0/16", "fd77::/112"]
                 .map(|cidr| cidr.parse().unwrap())
                 .into(),
+            is_explicit: false,
         };
         let id = "hello-0.shop".parse().unwrap();
         let placed = ground.place(id, &[].into()).unwrap();
         let bridge = "\
-link add leno-demo type bridge mcast_snooping 0
+link add leno-demo address 02:6c:00:00:00:01 type bridge mcast_snooping 0
 addr add 10.77.0.1/16 dev leno-demo
 addr add fd77::1/112 dev leno-demo nodad
 link set leno-demo up
@@ -268,7 +280,8 @@ link set leno-demo up
         assert_eq!(bridge_script(&ground), bridge);
         let outer = "\
 netns add leno-demo.hello-0.shop
-link add lndemo-2 master leno-demo type veth peer name eth0 netns leno-demo.hello-0.shop
+link add lndemo-2 master leno-demo type veth peer name eth0 address 02:6c:00:00:00:02 netns \
+leno-demo.hello-0.shop
 link set lndemo-2 up
 ";
         assert_eq!(outer_script(&ground, &placed), outer);

@@ -36,6 +36,8 @@ pub(crate) struct Ground {
     pub(crate) trust_domain: String,
     /// Where instances get their addresses.
     pub(crate) ranges: Vec<Cidr>,
+    /// Whether these are loopback addresses: there is no root, and nothing is intercepted.
+    pub(crate) is_explicit: bool,
 }
 
 /// An instance with everything decided.
@@ -72,7 +74,18 @@ impl Ground {
             name,
             trust_domain: mesh.trust_domain.clone(),
             ranges: ranges.clone(),
+            is_explicit: false,
         })
+    }
+
+    /// That of one without root, whose instances get loopback addresses of `range`.
+    pub(crate) fn explicit(name: MeshName, mesh: &Mesh, range: Cidr) -> Self {
+        Self {
+            name,
+            trust_domain: mesh.trust_domain.clone(),
+            ranges: vec![range],
+            is_explicit: true,
+        }
     }
 
     /// Whether this machine has the ranges for us.
@@ -173,7 +186,7 @@ pub(crate) fn check(ground: &Ground, mesh: &Mesh, taken: &Taken) -> anyhow::Resu
     }
     for workload in &mesh.workloads {
         workload.id.instance(0)?;
-        if let Some(user) = &workload.spec.user {
+        if let Some(user) = workload.spec.user.as_ref().filter(|_| !ground.is_explicit) {
             given_user(user, taken).with_context(|| format!("workload {}", workload.id))?;
         }
     }
@@ -227,6 +240,7 @@ mod tests {
             trust_domain: "cluster.local".into(),
             workload_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
             workloads: Vec::new(),
+            services: Vec::new(),
         };
         Ground::of("test".parse().unwrap(), &mesh)
     }

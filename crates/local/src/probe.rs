@@ -55,8 +55,8 @@ pub enum Target {
 /// Asks one application.
 #[derive(Clone, Debug)]
 pub struct Prober {
-    /// Its network namespace, as a path.
-    netns: PathBuf,
+    /// Its network namespace, as a path; none: ours.
+    netns: Option<PathBuf>,
     /// Where it is connected to: the first that does not refuse.
     addresses: Vec<IpAddr>,
     /// Becomes the commands.
@@ -68,7 +68,17 @@ impl Prober {
     #[must_use]
     pub fn new(netns: PathBuf, addresses: Vec<IpAddr>, launcher: Launcher) -> Self {
         Self {
-            netns,
+            netns: Some(netns),
+            addresses,
+            launcher,
+        }
+    }
+
+    /// For an application that shares our own network with others, and has `addresses` to itself.
+    #[must_use]
+    pub const fn here(addresses: Vec<IpAddr>, launcher: Launcher) -> Self {
+        Self {
+            netns: None,
             addresses,
             launcher,
         }
@@ -123,7 +133,11 @@ impl Prober {
     }
 
     async fn look(&self, ports: Vec<u16>) -> Result<(), String> {
-        let looked = self.inside(move || listening::check(&ports)).await;
+        let own = match self.netns {
+            Some(_) => Vec::new(),
+            None => self.addresses.clone(),
+        };
+        let looked = self.inside(move || listening::check(&ports, &own)).await;
         looked.map_err(|error| format!("look for listening sockets: {error}"))?
     }
 
@@ -133,8 +147,11 @@ impl Prober {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
         let netns = self.netns.clone();
-        let done = spawn_blocking(move || netns::inside(&netns, work)).await;
-        done.map_err(io::Error::other)?
+        let work = move || match &netns {
+            Some(netns) => netns::inside(netns, work),
+            None => Ok(work()),
+        };
+        spawn_blocking(work).await.map_err(io::Error::other)?
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::job::Job;
+use crate::job::{Job, sockets};
 use crate::logs;
 
 /// How long a process may take to become its program: it only enters namespaces.
@@ -192,6 +192,19 @@ impl Launcher {
     /// # Errors
     /// Why it could not become its program.
     pub(crate) fn start(&self, job: &Job, outputs: &Outputs) -> anyhow::Result<Child> {
+        self.start_with(job, outputs, &[])
+    }
+
+    /// Likewise, and passes it listening sockets, as if they were among the job's own.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_with(
+        &self,
+        job: &Job,
+        outputs: &Outputs,
+        passed: &[OwnedFd],
+    ) -> anyhow::Result<Child> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut child = Command::new(&self.program)
             .args(&self.args)
@@ -201,7 +214,7 @@ impl Launcher {
             .stderr(logs::open(&outputs.stderr)?)
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
-        match hand_over(&ours, job) {
+        match hand_over(&ours, job, passed) {
             Ok(said) if said.is_empty() => Ok(child),
             failed => {
                 let _ = child.kill();
@@ -213,8 +226,9 @@ impl Launcher {
 }
 
 /// Gives the job and waits until the other side has become it, or says why not.
-fn hand_over(mut socket: &UnixStream, job: &Job) -> anyhow::Result<String> {
+fn hand_over(mut socket: &UnixStream, job: &Job, passed: &[OwnedFd]) -> anyhow::Result<String> {
     socket.set_read_timeout(Some(BECOMES_WITHIN))?;
+    sockets::pass(socket, passed).context("pass sockets")?;
     // Who does not read to the end says why.
     let _ = socket.write_all(serde_json::to_string(job)?.as_bytes());
     let _ = socket.shutdown(Shutdown::Write);

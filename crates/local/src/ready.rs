@@ -37,7 +37,11 @@ pub(crate) async fn wait(
         }
         let said = || tail(&outputs.stderr);
         if let Some(end) = end {
-            bail!("{label} ended instead of starting ({}): {}", end.text, said());
+            bail!(
+                "{label} ended instead of starting ({}): {}",
+                end.text,
+                said()
+            );
         }
         if Instant::now() > deadline {
             bail!("{label} is not ready after {WITHIN:?}: {}", said());

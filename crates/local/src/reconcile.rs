@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use control::kinds::Limits;
 use crate::name::WorkloadId;
+use control::kinds::Limits;
 
 /// What an instance was made from; one that was made from something else is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +128,9 @@ fn roll(wanted: &Wanted, there: &[&There]) -> Vec<Action> {
         .filter(|one| one.stage == Stage::Coming)
         .count();
     if count > replicas {
-        let keep = old.len().saturating_sub(count - replicas - coming.min(count - replicas));
+        let keep = old
+            .len()
+            .saturating_sub(count - replicas - coming.min(count - replicas));
         return surplus(old, keep);
     }
     // An old one that stops still has its place: the next may have it.

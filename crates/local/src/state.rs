@@ -5,10 +5,12 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::explicit::Explicit;
 use crate::name::{MeshName, WorkloadId};
 use crate::process::Identity;
 
@@ -87,8 +89,17 @@ pub struct Running {
     pub sidecar_user: Option<u32>,
     /// Where it is reached.
     pub addresses: Vec<IpAddr>,
-    /// Its network namespace.
+    /// Its network namespace; empty where there is none.
     pub netns: PathBuf,
+    /// Where its sidecar listens for it, where nothing is intercepted.
+    #[serde(default)]
+    pub explicit: Option<Explicit>,
+    /// What its application is told of Services.
+    #[serde(default)]
+    pub variables: Vec<(String, String)>,
+    /// How long its application has to end when it is asked to.
+    #[serde(default)]
+    pub grace: Duration,
     /// The cgroups of its application.
     pub cgroups: Vec<PathBuf>,
     /// Those of its sidecar.
@@ -143,6 +154,14 @@ pub struct Life {
     pub restarts: u32,
     /// How the one before ended.
     pub ended: Option<String>,
+}
+
+impl Running {
+    /// Its network namespace; none where it has that of whoever brought it up.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&Path> {
+        (!self.netns.as_os_str().is_empty()).then_some(&*self.netns)
+    }
 }
 
 impl State {
@@ -206,7 +225,11 @@ impl State {
     /// Names that somebody may have meant.
     #[must_use]
     pub fn known(&self) -> String {
-        let names: Vec<_> = self.workloads.iter().map(|one| one.id.to_string()).collect();
+        let names: Vec<_> = self
+            .workloads
+            .iter()
+            .map(|one| one.id.to_string())
+            .collect();
         names.join(", ")
     }
 }

@@ -33,14 +33,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use rustix::fs::{FlockOperation, Mode, flock};
-use rustix::process::umask;
+use rustix::process::{geteuid, umask};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -48,6 +48,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::explicit::{Claim, give, is_rootless};
 use crate::folder::Folder;
 use crate::logs::{self, say};
 use crate::mesh::{self, Mesh};
@@ -99,7 +100,7 @@ pub struct Start {
 /// # Errors
 /// When the mesh is up already, cannot come up, or leaves something behind.
 pub fn run(start: &Start, running: impl FnOnce(&State)) -> anyhow::Result<()> {
-    keep(start, || {}, running)
+    keep(start, Role::Attached, running)
 }
 
 /// The supervisor that `leno up` leaves behind: reads its [`Start`] from standard input, and tells
@@ -114,7 +115,7 @@ pub fn run_detached() -> anyhow::Result<()> {
         serde_json::from_str(&text).context("a supervisor is started by `leno up`")?;
     rustix::process::setsid().context("begin a session")?;
     rustix::process::chdir("/")?;
-    let result = keep(&start, || tell(&json!({"event": "listening"})), |_| {});
+    let result = keep(&start, Role::Detached, |_| {});
     if let Err(error) = &result {
         tell(&json!({"event": "failed", "message": format!("{error:#}")}));
     }
@@ -126,11 +127,16 @@ fn tell(event: &Value) {
     let _ = writeln!(io::stdout(), "{event}");
 }
 
-fn keep(
-    start: &Start,
-    listening: impl FnOnce(),
-    running: impl FnOnce(&State),
-) -> anyhow::Result<()> {
+/// Whose process the supervisor is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Of whoever typed the command, or of an init system.
+    Attached,
+    /// Its own: `leno up` left it behind, and is told what becomes of it.
+    Detached,
+}
+
+fn keep(start: &Start, role: Role, running: impl FnOnce(&State)) -> anyhow::Result<()> {
     // Whoever typed the command may hide new files from others; ours are read by many users.
     umask(Mode::from_raw_mode(0o022));
     let folder = Folder::new(&start.base, &start.name);
@@ -141,8 +147,11 @@ fn keep(
     let tasks = LocalSet::new();
     let kept = tasks.block_on(&runtime, async {
         let shared = begin(start, &folder).await?;
+        if role == Role::Detached {
+            leave_group(&shared);
+        }
         let supervisor = Supervisor::new(&shared)?;
-        supervisor.keep(start, listening, running).await
+        supervisor.keep(start, role, running).await
     });
     // With all tasks; what they have begun on other threads is done first.
     drop(tasks);
@@ -196,7 +205,7 @@ fn hold(file: &File) -> bool {
 
 /// What there is of the mesh, or the beginning of one: folders and a bridge.
 async fn begin(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
-    if folder.state().exists() || network::is_there(&start.name) {
+    if folder.state().exists() || (!is_rootless() && network::is_there(&start.name)) {
         match adoption::adopt(start, folder).await {
             Ok(shared) => return Ok(shared),
             Err(error) => say(&format!("what was left is of no use: {error:#}")),
@@ -209,12 +218,14 @@ async fn begin(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
 /// Decides everything that is decided once, makes folders and bridge; nothing runs yet.
 fn make(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
     let mesh = mesh::read(&start.source)?;
-    let ground = Ground::of(start.name.clone(), &mesh)?;
     // Two meshes that come up at the same time must not decide for the same.
     let (taken, _deciding) = rollout::decide(&start.base, None)?;
-    ground.check_free(&taken)?;
+    let (ground, claim) = find_ground(start, &mesh, &taken)?;
     plan::check(&ground, &mesh, &taken)?;
-    let users = plan::free_users(2, &taken.users)?;
+    let users = match ground.is_explicit {
+        true => vec![geteuid().as_raw(); 2],
+        false => plan::free_users(2, &taken.users)?,
+    };
     let state = State {
         name: start.name.clone(),
         source: start.source.clone(),
@@ -232,17 +243,34 @@ fn make(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
         instances: Vec::new(),
     };
     state.save(&folder.state())?;
-    let shared = Rc::new(Shared::new(start, folder, ground, state));
-    leave_group(&shared);
+    let shared = Rc::new(Shared::new(start, folder, (ground, claim), state));
     for path in [folder.source(), folder.status()] {
         make_shared(&path, users[0])?;
     }
     make_home(&folder.control(), users[0])?;
-    network::build(&shared.ground)?;
+    if !shared.ground.is_explicit {
+        network::build(&shared.ground)?;
+    }
     Ok(shared)
 }
 
-/// A supervisor outlives whoever typed the command, and so must not be in their group.
+/// Where instances live: in ranges that the file gives, or in a block that is held from now on.
+fn find_ground(
+    start: &Start,
+    mesh: &Mesh,
+    taken: &plan::Taken,
+) -> anyhow::Result<(Ground, Option<Claim>)> {
+    let name = start.name.clone();
+    if is_rootless() {
+        let claim = Claim::find()?;
+        return Ok((Ground::explicit(name, mesh, claim.range), Some(claim)));
+    }
+    let ground = Ground::of(name, mesh)?;
+    ground.check_free(taken)?;
+    Ok((ground, None))
+}
+
+/// One that is left behind outlives whoever typed the command, and so must not be in their group.
 fn leave_group(shared: &Shared) {
     let own = shared.cgroups.make("supervisor");
     own.iter()
@@ -287,18 +315,20 @@ impl Supervisor {
     async fn keep(
         &self,
         start: &Start,
-        listening: impl FnOnce(),
+        role: Role,
         running: impl FnOnce(&State),
     ) -> anyhow::Result<()> {
         let requests = desk::open(&self.shared.folder.desk())?;
         self.look_at_file(&start.source).await;
         spawn_local(Rc::clone(&self.control).run());
-        if has_resolver() {
+        if !self.shared.ground.is_explicit {
             spawn_local(Rc::clone(&self.resolver).run());
         }
         let made = self.shared.instances().into_iter();
         made.for_each(|one| drop(spawn_local(one.live(true))));
-        listening();
+        if role == Role::Detached {
+            tell(&json!({"event": "listening"}));
+        }
         let shared = Rc::clone(&self.shared);
         let first = async move {
             follow(&shared, None, READY_WITHIN, || rollout::missing(&shared)).await;
@@ -341,7 +371,9 @@ impl Supervisor {
         match rollout::advance(&self.shared).await {
             Ok(()) if before.is_some() => self.shared.change(|state| {
                 // Only what is over is taken back.
-                state.fault.take_if(|fault| Some(&*fault) == before.as_ref());
+                state
+                    .fault
+                    .take_if(|fault| Some(&*fault) == before.as_ref());
             }),
             Ok(()) => {}
             Err(error) => {
@@ -354,7 +386,9 @@ impl Supervisor {
     async fn asked_to_end(&self) {
         std::future::poll_fn(|context| {
             let mut signals = self.signals.borrow_mut();
-            let came = signals.iter_mut().any(|one| one.poll_recv(context).is_ready());
+            let came = signals
+                .iter_mut()
+                .any(|one| one.poll_recv(context).is_ready());
             match came {
                 true => std::task::Poll::Ready(()),
                 false => std::task::Poll::Pending,
@@ -366,7 +400,10 @@ impl Supervisor {
     /// Says what is wrong, once, and where `leno ps` finds it.
     fn blame(&self, error: &anyhow::Error) {
         let fault = format!("{error:#}");
-        if self.shared.look(|state| state.fault.as_ref() != Some(&fault)) {
+        if self
+            .shared
+            .look(|state| state.fault.as_ref() != Some(&fault))
+        {
             self.shared.fail(error);
             self.shared.change(|state| state.fault = Some(fault));
         }
@@ -576,7 +613,17 @@ fn see(source: &Path) -> Option<Seen> {
 fn read(ground: &Ground, source: &Path) -> anyhow::Result<(Mesh, String)> {
     let text = foreign::read(source)?;
     let mesh = mesh::read(source)?;
-    let wanted = Ground::of(ground.name.clone(), &mesh)?;
+    let (name, range) = (ground.name.clone(), ground.ranges.first());
+    let (mesh, wanted) = match range.filter(|_| ground.is_explicit) {
+        Some(range) => {
+            let wanted = Ground::explicit(name, &mesh, *range);
+            (mesh, wanted)
+        }
+        None => {
+            let wanted = Ground::of(name, &mesh)?;
+            (mesh.intercepted(), wanted)
+        }
+    };
     ensure!(
         wanted == *ground,
         "trustDomain and workloadCIDRs cannot change while the mesh is up: leave them as they \
@@ -605,17 +652,12 @@ fn workloads(state: &State, mesh: &Mesh) -> Vec<Wanted> {
     mesh.workloads.iter().map(one).collect()
 }
 
-/// Whether sidecars ask somebody for names of other machines.
-const fn has_resolver() -> bool {
-    true
-}
-
 /// A folder of root's in which one user may read, and nobody else: what workloads there are and how
 /// they are started is not everybody's affair.
 fn make_shared(path: &Path, user: u32) -> anyhow::Result<()> {
     let make = || {
         fs::create_dir_all(path)?;
-        chown(path, None, Some(user))?;
+        give(path, None, Some(user))?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o750))
     };
     make().with_context(|| format!("make {}", path.display()))

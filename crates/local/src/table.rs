@@ -13,7 +13,15 @@ use crate::state::{Life, Phase, Running, State, Step};
 use crate::supervisor::word;
 
 const HEADS: [&str; 9] = [
-    "INSTANCE", "READY", "RESTARTS", "AGE", "ADDRESSES", "CPU", "MEMORY", "SIDECAR", "STATUS",
+    "INSTANCE",
+    "READY",
+    "RESTARTS",
+    "AGE",
+    "ADDRESSES",
+    "CPU",
+    "MEMORY",
+    "SIDECAR",
+    "STATUS",
 ];
 
 /// A mesh for programs.
@@ -102,8 +110,13 @@ pub fn describe(state: &State) -> Mesh {
         service_account: one.service_account.clone(),
         user: one.user,
         netns: one.netns.display().to_string(),
-        application: one.application.as_ref().map(|life| process(life, &one.cgroups)),
-        sidecar: one.sidecar_user.map(|_| process(&one.sidecar, &one.sidecar_cgroups)),
+        application: one
+            .application
+            .as_ref()
+            .map(|life| process(life, &one.cgroups)),
+        sidecar: one
+            .sidecar_user
+            .map(|_| process(&one.sidecar, &one.sidecar_cgroups)),
     };
     Mesh {
         name: state.name.to_string(),
@@ -136,7 +149,10 @@ fn process(life: &Life, groups: &[std::path::PathBuf]) -> Process {
 
 fn status(one: &Running) -> String {
     let word = word(one);
-    let ended = one.application.as_ref().and_then(|life| life.ended.as_ref());
+    let ended = one
+        .application
+        .as_ref()
+        .and_then(|life| life.ended.as_ref());
     match ended {
         Some(ended) if one.step != Step::Completed && !word.contains(&**ended) => {
             format!("{word} (ended before: {ended})")
@@ -196,7 +212,12 @@ fn row(one: &Instance) -> [String; 9] {
 
 /// The process, or how it ended, and how often it was started again.
 fn pid(process: &Process) -> String {
-    let ended = || process.ended.clone().unwrap_or_else(|| "none yet".to_owned());
+    let ended = || {
+        process
+            .ended
+            .clone()
+            .unwrap_or_else(|| "none yet".to_owned())
+    };
     let mut word = process.pid.map_or_else(ended, |pid| pid.to_string());
     match process.restarts {
         0 => {}

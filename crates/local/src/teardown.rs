@@ -2,21 +2,24 @@
 //! mesh's name, so that it does not matter how far the mesh came up, or who was killed.
 //! Called by the supervisor at its end, and by `leno down`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
 use crate::cgroup::Cgroups;
+use crate::explicit::{is_rootless, kill_marked};
 use crate::folder::Folder;
 use crate::name::MeshName;
 use crate::state::State;
 use crate::{network, process};
 
-/// How long applications and the control plane have to end in order. Sidecars have nothing to bring
-/// to an end then: whom they carry for is gone.
+/// How long the control plane has to end in order. Sidecars have nothing to bring to an end then:
+/// whom they carry for is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Ends and removes everything; nothing to do is no error.
@@ -48,17 +51,49 @@ pub(crate) fn clear(folder: &Folder, name: &MeshName) -> anyhow::Result<()> {
 fn end(folder: &Folder, name: &MeshName) -> Vec<String> {
     // A damaged file must not be what keeps everything else alive.
     let state = State::load(&folder.state()).ok().flatten();
-    if let Some([applications, sidecars, shared]) = state.as_ref().map(State::processes) {
-        process::end(&[applications, shared].concat(), GRACE);
+    if let Some(state) = &state {
+        end_applications(state);
+        let [_, sidecars, shared] = state.processes();
         process::end(&sidecars, Duration::ZERO);
+        process::end(&shared, GRACE);
     }
-    let cgroups = Cgroups::of(name);
+    let cgroups = groups(name);
     cgroups.kill();
-    process::kill(process::members(&network::namespaces(name)));
-    let mut left = network::remove(name);
+    let mut left = match is_rootless() {
+        true => {
+            kill_marked(folder.root());
+            Vec::new()
+        }
+        false => {
+            process::kill(process::members(&network::namespaces(name)));
+            network::remove(name)
+        }
+    };
     let groups = cgroups.remove();
     left.extend(groups.iter().map(|path| path.display().to_string()));
     left
+}
+
+/// All at once, each with the time that it may take; what they do last is carried for them.
+fn end_applications(state: &State) {
+    let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for one in &state.instances {
+        let life = one.application.as_ref();
+        let process = life.and_then(|life| life.process);
+        groups.entry(one.grace).or_default().extend(process);
+    }
+    thread::scope(|scope| {
+        for (grace, processes) in &groups {
+            scope.spawn(|| process::end(processes, *grace));
+        }
+    });
+}
+
+fn groups(name: &MeshName) -> Cgroups {
+    match is_rootless() {
+        true => Cgroups::of_user(name),
+        false => Cgroups::of(name),
+    }
 }
 
 /// Removes a folder in which workloads have theirs; none is no error. The tool can do with trees of
@@ -76,7 +111,7 @@ pub(crate) fn remove_tree(path: &Path) -> anyhow::Result<()> {
 /// Whether anything carries the name.
 #[must_use]
 pub fn is_anything_left(folder: &Folder, name: &MeshName) -> bool {
-    folder.root().exists() || network::is_there(name)
+    folder.root().exists() || (!is_rootless() && network::is_there(name))
 }
 
 #[cfg(test)]

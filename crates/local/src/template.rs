@@ -31,6 +31,9 @@ pub(crate) struct Template {
     pub(crate) redirected: (bool, bool),
     /// Addresses of this machine that its sidecar listens at.
     pub(crate) sockets: Vec<SocketAddr>,
+    /// Ports for which its sidecar has a socket each, where nothing is intercepted.
+    #[serde(default)]
+    pub(crate) called: Vec<u16>,
 }
 
 impl Template {
@@ -48,6 +51,7 @@ impl Template {
             sidecar: spec.sidecar.enabled,
             redirected: sides(spec.sidecar.interception),
             sockets: workload.sockets.clone(),
+            called: workload.called.clone(),
         }
     }
 

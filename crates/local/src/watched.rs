@@ -54,7 +54,10 @@ impl Process {
 
     fn watch(identity: Identity) -> anyhow::Result<Self> {
         let handle = process::handle(identity.pid).context("open a handle on a process")?;
-        #[expect(deprecated, reason = "sound for a descriptor that it owns and nobody else closes")]
+        #[expect(
+            deprecated,
+            reason = "sound for a descriptor that it owns and nobody else closes"
+        )]
         let handle = AsyncFd::with_interest(handle, Interest::READABLE);
         let handle = handle.context("wait for a process")?;
         let (sender, end) = watch::channel(None);

@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use intercept::Policy;
 use serde_json::json;
 
 use crate::folder::Folder;
+use crate::inspect;
 use crate::name::WorkloadId;
 use crate::plan::Ground;
 use crate::state::Running;
@@ -65,7 +66,13 @@ fn addresses(ground: &Ground, port: u16) -> Vec<SocketAddr> {
 /// Where the instances of a workload live, as a resource.
 pub(crate) fn status(id: &WorkloadId, instances: &[&Running]) -> String {
     let instance = |one: &&Running| {
-        json!({"name": one.id.name(), "addresses": one.addresses, "ready": one.ready})
+        let mut told = json!({
+            "name": one.id.name(), "addresses": one.addresses, "ready": one.ready,
+        });
+        if let Some(explicit) = &one.explicit {
+            told["explicit"] = explicit.describe();
+        }
+        told
     };
     let instances: Vec<_> = instances.iter().map(instance).collect();
     // JSON is YAML too, and needs no thought about quotes.
@@ -83,7 +90,7 @@ pub(crate) fn bootstrap(ground: &Ground, one: &Running, folder: &Folder) -> Stri
     let policy = Policy::default();
     let domain = &ground.trust_domain;
     let own = folder.instance(&one.id);
-    let config = json!({
+    let mut config = json!({
         "workload": {
             "name": one.id.name(),
             "namespace": one.id.namespace(),
@@ -97,15 +104,27 @@ pub(crate) fn bootstrap(ground: &Ground, one: &Running, folder: &Folder) -> Stri
             "token": "stdin",
             "state": own.sidecar_home(),
         },
-        "dns": policy.dns_port.map(|port| json!({
+        "handover": folder.handover(one.offset).join(HANDOVER),
+        "admin": inspect::pages(one).map(|pages| pages.address()),
+        "metrics": SocketAddr::new(
+            own_address(one).unwrap_or_else(|| Ipv6Addr::UNSPECIFIED.into()),
+            METRICS_PORT,
+        ),
+    });
+    // Nobody asks a sidecar for names who is told where to call.
+    if let Some(port) = policy.dns_port.filter(|_| !ground.is_explicit) {
+        config["dns"] = json!({
             "listen": format!("[::]:{port}"),
             "forward": resolver_addresses(ground),
-        })),
-        "handover": folder.handover(one.offset).join(HANDOVER),
-        "admin": policy.admin_port.map(|port| format!("127.0.0.1:{port}")),
-        "metrics": format!("[::]:{METRICS_PORT}"),
-    });
+        });
+    }
     format!("{config:#}\n")
+}
+
+/// The address that tells an instance from others where it shares the machine's with them.
+pub(crate) fn own_address(one: &Running) -> Option<IpAddr> {
+    let first = one.addresses.first().copied();
+    first.filter(|_| one.explicit.is_some())
 }
 
 /// What the process reads that answers for names of other machines.

@@ -16,6 +16,8 @@ mod load;
 mod pages;
 #[path = "storm/resources.rs"]
 mod resources;
+#[path = "storm/rollout.rs"]
+mod rollout;
 #[path = "storm/scale.rs"]
 mod scale;
 #[path = "storm/told.rs"]

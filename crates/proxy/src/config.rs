@@ -114,7 +114,7 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
         workload: workload(&fields)?,
         workers: fields
             .map("workers", |node| node.count(0..=sections::WORKERS_MAX))?
-            .unwrap_or(usize::from(is_resolver(&fields))),
+            .unwrap_or_else(|| usize::from(is_resolver(&fields))),
         admin: surface(&fields, "admin", sections::ADMIN, &mut taken)?,
         metrics: surface(&fields, "metrics", sections::METRICS, &mut taken)?,
         access_log: fields.map("accessLog", |node| sections::access_log(node, origin))?,

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 use wire::http1::{Framing, Method, Version};
 
-/// Headers by which proxies tell each other of clients. Not `x-forwarded-for`, which is a list whose
-/// end is ours.
+/// Headers by which proxies tell each other of clients. Not `x-forwarded-for`, which is a list with
+/// an end of ours.
 const DISTRUSTED: [&str; 6] = [
     "forwarded",
     "x-forwarded-client-cert",

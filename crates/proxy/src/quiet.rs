@@ -1,5 +1,5 @@
-//! The quiet thread: admin pages, names, signals, changes of files, what the control plane says, and
-//! a successor that takes over. Called by `app`; must never wait for a worker.
+//! The quiet thread: admin pages, names, signals, changes of files, what the control plane says,
+//! and a successor that takes over. Called by `app`; must never wait for a worker.
 
 use crate::admin::Phase;
 use crate::app::DRAIN_SLACK;
@@ -119,7 +119,10 @@ impl Quiet {
                         let _ = rests.send(());
                     }
                     Request::Resume => self.resume(),
-                    Request::Leave => return Ok(self.leave()),
+                    Request::Leave => {
+                        self.leave();
+                        return Ok(());
+                    }
                 },
                 _ = clocks.look.tick() => {
                     clocks.trim(&self.live);

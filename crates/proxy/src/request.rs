@@ -22,6 +22,7 @@ use crate::telemetry::metrics::Protocol;
 use crate::trust::Standing;
 use crate::worker::View;
 use model::Direction;
+use model::Protocol::Auto;
 use std::io::IoSlice;
 use std::rc::Rc;
 use std::time::Duration;
@@ -211,6 +212,9 @@ async fn proxy(
     }
     record.note_added(exchange);
     limit(exchange, route, down.client.worker.reactor.now_ms());
+    if listener.edge.is_some() && view.snapshot.clusters[cluster].protocol == Auto {
+        as_http1(exchange, protocol);
+    }
     let plan = Plan {
         snapshot: &view.snapshot,
         route,
@@ -267,6 +271,14 @@ fn grpc_deadline(exchange: &Exchange, bytes: &[u8], now_ms: u64) -> u64 {
 
 fn after(now_ms: u64, limit: Duration) -> u64 {
     now_ms.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// That a client outside of the mesh speaks HTTP/2 with us says nothing of what an application
+/// speaks: if nobody says so, it is HTTP/1.1, but for gRPC, which has no other way.
+fn as_http1(exchange: &mut Exchange, protocol: Protocol) {
+    if protocol != Protocol::Grpc {
+        exchange.request.origin = Origin::Http1;
+    }
 }
 
 /// Gives a request no more time than its route has for one.

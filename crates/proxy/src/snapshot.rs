@@ -227,8 +227,8 @@ impl Snapshot {
         self.listeners.iter().find(has_socket)
     }
 
-    /// What `/clusters` shows: the configuration, how many workers cannot reach an endpoint, and how
-    /// many requests it has in flight.
+    /// What `/clusters` shows: the configuration, how many workers cannot reach an endpoint, and
+    /// how many requests it has in flight.
     #[must_use]
     pub fn describe_clusters(&self) -> serde_json::Value {
         let endpoint = |(model, built): (&model::Endpoint, &Arc<Endpoint>)| {

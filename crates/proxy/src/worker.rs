@@ -45,8 +45,8 @@ pub(crate) enum Message {
     Snapshot(Arc<Snapshot>),
     /// Give memory back to the kernel.
     Trim,
-    /// Finish what runs, tell everybody to go, end. For the accepting worker, which tells the others
-    /// once it gives them nothing more.
+    /// Finish what runs, tell everybody to go, end. For the accepting worker, which tells the
+    /// others once it gives them nothing more.
     Drain,
 }
 

@@ -183,8 +183,14 @@ fn request_is_active_until_it_ends() {
         .iter_mut()
         .for_each(|client| assert_eq!(client.get("/").status(), 103));
     proxy.metric_becomes(ACTIVE, &[], 3.0);
+    let in_flight = || {
+        let clusters: Value = serde_json::from_str(&proxy.admin("/clusters").text()).unwrap();
+        clusters[0]["endpoints"][0]["activeRequests"].clone()
+    };
+    assert_eq!(in_flight(), 3);
     clients.into_iter().for_each(RawClient::reset);
     ended(&proxy, 3.0, &[(CLASS, "none"), ("flag", "DC")], 3.0);
+    eventually("nothing is in flight", || (in_flight() == 0).then_some(()));
 }
 
 #[test]

@@ -137,7 +137,7 @@ impl Browser {
         shake_hands(addr, self.connection(name))
     }
 
-    /// Whether this client trusts what is shown to whoever asks for that name, whatever the name is.
+    /// Whether this client trusts what is shown to whoever asks for that name, be it another's.
     #[must_use]
     pub fn is_shown(&self, addr: SocketAddr, name: &str) -> bool {
         match self.connect(addr, name) {

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::certificates::{TRUST_DOMAIN, account, spiffe_id};
-use super::{DataPlane, Hop, Launch, Readiness, Side, find};
+use super::{DataPlane, Hop, InMesh, Launch, Readiness, Side, find};
 use crate::results::DataPlaneVersion;
 
 /// Ports are the kernel's choice; the proxy announces them.
@@ -68,6 +68,10 @@ impl DataPlane for Leno {
         let note = "leno: one worker, HTTP/1.1 between the sidecars, default metrics, limits and \
                     timeouts, permissive inbound listener, access log off";
         vec![note.to_owned()]
+    }
+
+    fn in_mesh(&self) -> Option<InMesh> {
+        Some(InMesh::Leno(self.program.clone()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! No data plane: the generator speaks to the server. It has no sidecars to start.
 
-use super::{DataPlane, Hop, Launch};
+use super::{DataPlane, Hop, InMesh, Launch};
 use crate::results::DataPlaneVersion;
 
 /// The yardstick.
@@ -27,5 +27,9 @@ impl DataPlane for None {
 
     fn notes(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn in_mesh(&self) -> Option<InMesh> {
+        Some(InMesh::Without)
     }
 }

@@ -6,19 +6,17 @@ use std::fs;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 
-use super::{Environment, Placed};
+use super::{Environment, Placed, generator, placement};
 use crate::cgroup::{Hierarchy, Limit};
 use crate::dataplane::{Certificates, DataPlane, Hop, Side};
 use crate::machine;
 use crate::process::{Child, Placing, Program, pin_self, usable_cpus};
-use crate::results::{self, Limits, Mode, Placement};
+use crate::results::{self, EnvironmentKind, Limits, Mode, Placement};
 
 mod path;
-mod placement;
 mod sidecar;
 
 use path::LoopbackPath;
@@ -127,6 +125,10 @@ impl Loopback {
 }
 
 impl Environment for Loopback {
+    fn kind(&self) -> EnvironmentKind {
+        EnvironmentKind::Loopback
+    }
+
     fn describe(&self) -> results::Environment {
         let (cpu_source, memory_source) = match &self.cgroups {
             Ok(hierarchy) => {
@@ -142,7 +144,7 @@ impl Environment for Loopback {
             }
         };
         results::Environment {
-            kind: "loopback".to_owned(),
+            kind: self.kind().name().to_owned(),
             generator: format!("leno load {}", env!("CARGO_PKG_VERSION")),
             limits: self.limits(),
             placement: self.placement.clone(),
@@ -180,24 +182,7 @@ impl Environment for Loopback {
         watch: &mut dyn FnMut(&load::Progress) -> ControlFlow<()>,
     ) -> anyhow::Result<Option<load::Outcome>> {
         plan.cpus.clone_from(&self.placement.generator);
-        let (tell, told) = channel();
-        // A thread of its own, so that an interrupted run can leave it behind: the program ends
-        // right after.
-        let generator = std::thread::spawn(move || {
-            load::run(&plan, &mut |progress| {
-                // Nobody listens any more once the run was interrupted.
-                let _ = tell.send(*progress);
-            })
-        });
-        for progress in told {
-            if watch(&progress).is_break() {
-                return Ok(None);
-            }
-        }
-        let outcome = generator
-            .join()
-            .map_err(|_| anyhow!("the generator panicked"))?;
-        Ok(Some(outcome?))
+        generator::run(plan, || Ok(()), watch)
     }
 }
 

@@ -16,9 +16,9 @@ use judge::{Line, Status};
 
 /// Show what this machine allows, and what follows from what it does not.
 ///
-/// Makes a network namespace of its own for a moment, tries the rules in it, and removes it; changes
-/// nothing else. Run it as root, as `leno up` will be. Ends with 1 if something is missing that
-/// `leno up` cannot do without.
+/// Makes a network namespace of its own for a moment, tries the rules in it, and removes it;
+/// changes nothing else. Run it as root, as `leno up` will be. Ends with 1 if something is missing
+/// that `leno up` cannot do without.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The mesh that is to run here, for its address ranges [default: the default ranges]
@@ -45,7 +45,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         can_run_meshes,
         checks,
     };
-    args.output.print(&report, |screen| render(&report, screen))?;
+    args.output
+        .print(&report, |screen| render(&report, screen))?;
     Ok(match can_run_meshes {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

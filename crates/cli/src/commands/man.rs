@@ -21,7 +21,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, command: clap::Command) -> anyhow::Result<()> {
     let Some(dir) = &args.dir else {
         let mut text = Vec::new();
-        Man::new(command).render(&mut text).context("make the page")?;
+        Man::new(command)
+            .render(&mut text)
+            .context("make the page")?;
         return output::print(&String::from_utf8(text)?);
     };
     fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use control::index::Index;
 use control::kinds::WorkloadKey;
 use control::source::Source;
+use local::folder::Folder;
 use local::inspect;
 use local::name::{MeshName, WorkloadId};
 use serde_json::Value;
@@ -69,7 +70,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn answer(check: &Check) -> anyhow::Result<bool> {
     let decision = decide(check)?;
-    check.output.print(&decision, |screen| render(check, &decision, screen))?;
+    check
+        .output
+        .print(&decision, |screen| render(check, &decision, screen))?;
     Ok(decision["allowed"] == true)
 }
 
@@ -83,7 +86,23 @@ fn decide(check: &Check) -> anyhow::Result<Value> {
     let (source, destination) = (key(&check.source), key(&check.destination));
     let path = format!("/v1/policy?source={source}&destination={destination}");
     let asked = inspect::ask_control(base, &state.name, &path);
-    asked.with_context(|| format!("ask the control plane of mesh {}", state.name))
+    let mut decision =
+        asked.with_context(|| format!("ask the control plane of mesh {}", state.name))?;
+    // It reads a copy; people wrote the file that it is of.
+    let copies = Folder::new(base, &state.name).source();
+    if let Some(origin) = decision["rule"]["origin"].as_str() {
+        decision["rule"]["origin"] = written(origin, &copies, &state.source).into();
+    }
+    Ok(decision)
+}
+
+/// A place in a copy as that in the original.
+fn written(origin: &str, copies: &Path, original: &Path) -> String {
+    let inside = origin.strip_prefix(&format!("{}/", copies.display()));
+    match inside.and_then(|rest| rest.split_once(':')) {
+        Some((_, place)) => format!("{}:{place}", original.display()),
+        None => origin.to_owned(),
+    }
 }
 
 /// By the control plane's own function, on what it would read.
@@ -104,7 +123,10 @@ fn names(index: &Index) -> String {
     let workloads = workloads.filter_map(|(key, _)| shown(&key.namespace, &key.name));
     let services = index.services();
     let services = services.filter_map(|(key, _)| shown(&key.namespace, &key.name));
-    let lists = [("Workloads", workloads.collect()), ("Services", services.collect())];
+    let lists = [
+        ("Workloads", workloads.collect()),
+        ("Services", services.collect()),
+    ];
     let lists = lists.map(|(kind, names): (_, BTreeSet<String>)| {
         let names: Vec<_> = names.into_iter().collect();
         match names.as_slice() {
@@ -196,6 +218,16 @@ spec: {serviceAccount: other}
                         the service account default/db names shop/other\nother.shop does not know \
                         db: no Service that its sidecar is told of leads there\n";
         assert_eq!(asked("other.shop", "db").unwrap(), expected);
+    }
+
+    #[test]
+    fn a_rule_is_where_people_wrote_it() {
+        let of = |origin: &str| {
+            let (copies, original) = (Path::new("/run/leno/m/source"), Path::new("/etc/m.yaml"));
+            written(origin, copies, original)
+        };
+        assert_eq!(of("/run/leno/m/source/mesh.yaml:3:1"), "/etc/m.yaml:3:1");
+        assert_eq!(of("/etc/other.yaml:3:1"), "/etc/other.yaml:3:1");
     }
 
     #[test]

@@ -88,15 +88,16 @@ impl Whose {
         }
         let wanted = self.workload.as_ref().context("name a workload")?;
         let state = inspect::state(&self.place.runtime, self.name.as_ref())?;
-        need_root()?;
-        let sidecars = inspect::sidecars(&state);
-        Ok(inspect::find(&sidecars, wanted)?.pages.clone())
+        let pages = inspect::find(&state, wanted)?.pages;
+        check_reachable(&pages)?;
+        Ok(pages)
     }
 }
 
 /// Entering a namespace takes it; the mesh's names may be read by everybody.
-pub(super) fn need_root() -> anyhow::Result<()> {
-    if !rustix::process::geteuid().is_root() {
+pub(super) fn check_reachable(pages: &Address) -> anyhow::Result<()> {
+    let is_inside = matches!(pages, Address::Inside { .. });
+    if is_inside && !rustix::process::geteuid().is_root() {
         bail!(
             "a workload's network namespace may be entered by root alone: run it with sudo, or ask \
              a sidecar that is reached without by --port or --address"

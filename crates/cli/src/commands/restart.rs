@@ -24,5 +24,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let base = &args.place.runtime;
     let name = args.name.clone().map_or_else(|| local::only(base), Ok)?;
     let place = (&**base, &name);
-    command::restart(place, &args.workload, args.patience.time(), &mut progress::show)
+    command::restart(
+        place,
+        &args.workload,
+        args.patience.time(),
+        &mut progress::show,
+    )
 }

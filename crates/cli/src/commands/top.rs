@@ -29,8 +29,8 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// of two apart), requests that are open, and bytes of bodies. `tcp` is what is passed on unread: a
 /// connection counts as one request, with its bytes, when it ends.
 ///
-/// Keys: r rate, s success, l latency (P99), n names, i identities, q or Ctrl-C ends. Where standard
-/// output is no terminal, or with -o json or yaml, it is shown once.
+/// Keys: r rate, s success, l latency (P99), n names, i identities, q or Ctrl-C ends. Where
+/// standard output is no terminal, or with -o json or yaml, it is shown once.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The mesh [default: the only one]
@@ -52,8 +52,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let name = inspect::state(&args.place.runtime, args.name.as_ref())?.name;
-    super::proxy::need_root()?;
+    let state = inspect::state(&args.place.runtime, args.name.as_ref())?;
+    let sidecars = inspect::sidecars(&state);
+    let mut pages = sidecars.iter().map(|sidecar| &sidecar.pages);
+    pages.try_for_each(super::proxy::check_reachable)?;
+    let name = state.name;
     let base = &args.place.runtime;
     if args.once || args.output.format != Format::Table || !terminal::is_there() {
         return once(args, base, &name);
@@ -70,9 +73,15 @@ fn once(args: &Args, base: &Path, name: &MeshName) -> anyhow::Result<()> {
     ensure!(
         !frame.edges.is_empty() || frame.silent.is_empty(),
         "no sidecar answers: {}",
-        frame.silent.iter().map(|(who, why)| format!("{who}: {why}")).collect::<Vec<_>>().join("; ")
+        frame
+            .silent
+            .iter()
+            .map(|(who, why)| format!("{who}: {why}"))
+            .collect::<Vec<_>>()
+            .join("; ")
     );
-    args.output.print(&value(&frame), |screen| screen::once(&frame, screen))
+    args.output
+        .print(&value(&frame), |screen| screen::once(&frame, screen))
 }
 
 /// What is shown at a moment.
@@ -108,7 +117,10 @@ impl Eye {
         let state = inspect::state(&self.base, Some(&self.name))?;
         let sidecars = inspect::sidecars(&state);
         if sidecars.is_empty() {
-            bail!("no sidecar runs in mesh {}: `leno ps` shows what does", self.name);
+            bail!(
+                "no sidecar runs in mesh {}: `leno ps` shows what does",
+                self.name
+            );
         }
         let now = Instant::now();
         let look = self.watch.look(&sidecars);
@@ -152,7 +164,9 @@ fn value(frame: &Frame) -> Value {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "write seconds, as in 0.5".to_owned())?;
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "write seconds, as in 0.5".to_owned())?;
     let interval = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
     if interval < INTERVAL_MIN {
         return Err(format!("{} s is the least", INTERVAL_MIN.as_secs_f64()));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use local::command::up_within;
+use local::explicit::{NOTE, is_rootless};
 use local::name::MeshName;
 use local::{Programs, READY_WITHIN, Start, supervisor, table};
 
@@ -11,8 +12,9 @@ use super::progress;
 
 /// Run a mesh on this machine: every workload of a file in a network of its own, with its sidecar.
 ///
-/// Needs root. Returns when everything is ready, and leaves a supervisor behind that keeps it;
-/// `leno down` ends it. A mesh that is up gets the file: only what differs is changed.
+/// Returns when everything is ready, and leaves a supervisor behind that keeps it; `leno down` ends
+/// it. A mesh that is up gets the file: only what differs is changed. Without root, workloads share
+/// this machine's loopback and are told where to call, see docs/rootless.md.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The mesh: Workloads, Services, policies, as YAML
@@ -38,8 +40,14 @@ pub(crate) struct Args {
 /// Where meshes are kept.
 #[derive(clap::Args)]
 pub(crate) struct Place {
-    /// Folder for what runs: one folder in it for each mesh
-    #[arg(long, value_name = "DIR", default_value = local::folder::BASE)]
+    /// Folder for what runs: one folder in it for each mesh [default: /run/leno; without root, leno
+    /// in $XDG_RUNTIME_DIR, or /tmp/leno-UID]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value_os_t = local::folder::base_here(),
+        hide_default_value = true
+    )]
     pub(crate) runtime: PathBuf,
 }
 
@@ -63,6 +71,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         proxy: args.proxy,
     };
     let start = Start::check(args.name, args.place.runtime, &args.file, &programs)?;
+    if is_rootless() {
+        eprintln!("{NOTE}");
+    }
     if args.foreground {
         return supervisor::run(&start, |state| print!("{}", table::show(state)));
     }

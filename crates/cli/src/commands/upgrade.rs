@@ -37,5 +37,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         control: args.control,
         proxy: args.proxy,
     };
-    command::upgrade((base, &name), &programs, &args.workloads, &mut progress::show)
+    command::upgrade(
+        (base, &name),
+        &programs,
+        &args.workloads,
+        &mut progress::show,
+    )
 }

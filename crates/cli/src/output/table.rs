@@ -139,17 +139,26 @@ fn lines(row: &[Cell], widths: &[usize], is_right: &[bool], screen: Screen) -> V
     (0..height).map(line).collect()
 }
 
-/// The pieces of `text`, none wider than `width`; broken after a space or a mark if there is one.
+/// Where text is broken, the best first: after one of these, unless that is in the first third.
+const BREAKS: [&[char]; 3] = [&[' '], &[',', '/', '|'], &['.', '-']];
+
+/// The pieces of `text`, none wider than `width`.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut rest: Vec<char> = text.chars().collect();
     let mut pieces = Vec::new();
     while rest.len() > width {
-        let breaks = |at: &usize| " ,/|.".contains(rest[*at - 1]) && *at > width / 2;
-        let at = (1..=width).rev().find(breaks).unwrap_or(width);
+        let last = |marks: &&[char]| {
+            let mut places = (width / 3 + 1..=width).rev();
+            // A space may be beyond the edge: it is not shown.
+            let beyond = marks.contains(&' ') && rest[width] == ' ';
+            beyond
+                .then_some(width)
+                .or_else(|| places.find(|at| marks.contains(&rest[at - 1])))
+        };
+        let at = BREAKS.iter().find_map(last).unwrap_or(width);
         let tail = rest.split_off(at);
-        let piece: String = rest.into_iter().collect();
-        pieces.push(piece.trim_end().to_owned());
-        rest = tail;
+        pieces.push(rest.iter().collect::<String>().trim_end().to_owned());
+        rest = tail.into_iter().skip_while(|c| *c == ' ').collect();
     }
     pieces.push(rest.into_iter().collect());
     pieces
@@ -203,9 +212,9 @@ a-longer-name   1200  -
     fn the_widest_column_is_folded_and_nothing_is_lost() {
         let expected = "\
 NAME           COUNT  IDENTITY
-hello              7  spiffe://cluster.
-                      local/ns/default/
-                      sa/hello
+hello              7  spiffe://
+                      cluster.local/ns/
+                      default/sa/hello
 a-longer-name   1200  -
 ";
         let shown = table().render(at(Some(40)));
@@ -215,6 +224,22 @@ a-longer-name   1200  -
             let folded = table().render(at(Some(width)));
             assert_eq!(letters(&folded), letters(&shown), "{width}: {folded}");
         }
+    }
+
+    #[test]
+    fn text_is_broken_where_it_reads_best() {
+        let pieces = |text, width| wrap(text, width).join("|");
+        assert_eq!(
+            pieces("this machine, and nothing", 13),
+            "this machine,|and nothing"
+        );
+        assert_eq!(
+            pieces("this machine, and nothing", 14),
+            "this machine,|and nothing"
+        );
+        assert_eq!(pieces("10.91.7.4:5432", 12), "10.91.7.|4:5432");
+        assert_eq!(pieces("0123456789", 4), "0123|4567|89");
+        assert_eq!(pieces("", 4), "");
     }
 
     #[test]

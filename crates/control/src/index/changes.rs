@@ -51,7 +51,11 @@ impl Index {
             Object::HttpRoute(route) => {
                 let parents = route.parents.iter().map(|parent| parent.service.clone());
                 self.changes.services.extend(parents);
+                let gateways = route.gateways.iter();
+                gateways.for_each(|by| self.mark_gateway(&by.gateway));
             }
+            Object::Gateway(_) => self.mark_gateway(&resource.key),
+            Object::Secret(_) => self.mark_secret(&resource.key),
         }
     }
 

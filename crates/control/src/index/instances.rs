@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use super::Index;
 use super::link::Link;
 use crate::kinds::{
-    AccountKey, Instance, Key, Kind, Object, Sidecar, Workload, WorkloadKey, WorkloadStatus,
+    AccountKey, Explicit, Instance, Key, Kind, Object, ServiceKey, Sidecar, Workload, WorkloadKey,
+    WorkloadStatus,
 };
 
 /// An instance, with what its Workload says of it.
@@ -27,6 +28,8 @@ pub struct Replica<'a> {
     pub account: &'a AccountKey,
     /// What its sidecar does.
     pub sidecar: Sidecar,
+    /// Where its sidecar listens, if nothing is intercepted.
+    pub explicit: Option<&'a Explicit>,
 }
 
 impl Index {
@@ -80,6 +83,15 @@ impl Index {
         })
     }
 
+    /// The instances whose sidecars listen for a Service at addresses of their own, which may be
+    /// one too many.
+    #[must_use]
+    pub fn dialling(&self, service: &ServiceKey) -> Vec<WorkloadKey> {
+        let keys = self.linked(&Link::Dials(service.clone()));
+        keys.flat_map(|key| self.names_of(&key.workload()))
+            .collect()
+    }
+
     /// The names of all instances that a change of the Workload `key`, or of its status, concerns.
     pub(super) fn names_of(&self, key: &WorkloadKey) -> Vec<WorkloadKey> {
         let listed = self
@@ -117,6 +129,7 @@ impl Index {
             ready: true,
             account: &workload.account,
             sidecar: workload.sidecar,
+            explicit: None,
         })
     }
 
@@ -134,5 +147,6 @@ fn replica<'a>(of: &WorkloadKey, workload: &'a Workload, instance: &'a Instance)
         ready: instance.ready,
         account: instance.account.as_ref().unwrap_or(&workload.account),
         sidecar: instance.sidecar.unwrap_or(workload.sidecar),
+        explicit: instance.explicit.as_ref(),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::kinds::{AccountKey, Object, Resource, ServiceKey, WorkloadKey};
+use crate::kinds::{AccountKey, Key, Kind, Object, Resource, ServiceKey, WorkloadKey};
 
 /// One thing by which a resource is looked up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,8 @@ pub(super) enum Link {
     Protects(AccountKey),
     /// Statuses that list an instance.
     Lists(WorkloadKey),
+    /// Statuses of which an instance has an address of its own for a Service.
+    Dials(ServiceKey),
     /// Statuses with an address.
     At(IpAddr),
     /// Slices with an address.
@@ -28,6 +30,12 @@ pub(super) enum Link {
     RoutesOf(ServiceKey),
     /// Routes that lead to a Service.
     LeadsTo(ServiceKey),
+    /// Routes that the clients of a Gateway follow.
+    Attached(Key),
+    /// Workloads that carry a Gateway out.
+    Carries(Key),
+    /// Gateways that show the certificate in a Secret.
+    Shows(Key),
 }
 
 /// All by which `resource` is looked up; one may come twice.
@@ -47,8 +55,16 @@ pub(super) fn links(resource: &Resource) -> Vec<Link> {
             let labelled = labels.map(|(name, value)| {
                 Link::Labelled(namespace.clone(), name.clone(), value.clone())
             });
+            let carries = workload.gateway.as_ref().map(|name| {
+                Link::Carries(Key {
+                    kind: Kind::Gateway,
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                })
+            });
             labelled
                 .chain([Link::RunsAs(workload.account.clone())])
+                .chain(carries)
                 .collect()
         }
         Object::WorkloadStatus(status) => {
@@ -58,7 +74,10 @@ pub(super) fn links(resource: &Resource) -> Vec<Link> {
             let accounts = status.instances.iter().flat_map(|one| one.account.clone());
             let runs = accounts.map(Link::RunsAs);
             let at = status.addresses().map(Link::At);
-            lists.chain(runs).chain(at).collect()
+            let explicit = status.instances.iter().flat_map(|one| &one.explicit);
+            let dialled = explicit.flat_map(|explicit| &explicit.outbound);
+            let dials = dialled.map(|one| Link::Dials(one.service.clone()));
+            lists.chain(runs).chain(at).chain(dials).collect()
         }
         Object::EndpointSlice(slice) => {
             let addresses = slice.addresses.iter().copied().map(Link::EndpointAt);
@@ -67,13 +86,20 @@ pub(super) fn links(resource: &Resource) -> Vec<Link> {
                 .collect()
         }
         Object::AccessPolicy(policy) => vec![Link::Protects(policy.account.clone())],
+        Object::Secret(_) => Vec::new(),
+        Object::Gateway(gateway) => {
+            let certificates = gateway.listeners.iter().map(|it| it.certificate.as_ref());
+            let secrets = certificates.flatten().map(|it| it.secret.clone());
+            secrets.map(Link::Shows).collect()
+        }
         Object::HttpRoute(route) => {
+            let gateways = route.gateways.iter().map(|by| by.gateway.clone());
+            let attached = gateways.map(Link::Attached);
             let parents = route.parents.iter();
             let parents = parents.map(|parent| Link::RoutesOf(parent.service.clone()));
             let backends = route.rules.iter().flat_map(|rule| &rule.backends);
-            parents
-                .chain(backends.map(|backend| Link::LeadsTo(backend.service.clone())))
-                .collect()
+            let leads_to = backends.map(|backend| Link::LeadsTo(backend.service.clone()));
+            parents.chain(leads_to).chain(attached).collect()
         }
     }
 }

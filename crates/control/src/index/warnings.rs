@@ -2,6 +2,9 @@
 //! not there, or does nothing. Called after every change, for the log and the admin pages.
 //! Must never be a reason to refuse a change: what is missing may come later.
 
+/// What is odd about gateways.
+mod gateways;
+
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
@@ -51,6 +54,7 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
         match &resource.object {
             Object::Service(service) => self.check_service(resource, service),
             Object::HttpRoute(route) => self.check_route(resource, route),
+            Object::Gateway(gateway) => self.check_gateway(resource, gateway),
             Object::AccessPolicy(policy) => self.check_policy(resource, policy),
             Object::Workload(workload) => self.check_workload(resource, workload),
             Object::EndpointSlice(slice) if self.index.service(&slice.service).is_none() => {
@@ -129,6 +133,7 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
     }
 
     fn check_workload(&mut self, resource: &Resource, workload: &Workload) {
+        self.check_carrier(resource, workload);
         for key in &workload.depends_on {
             if self.index.workload(key).is_none() {
                 let message = format!("there is no Workload {key} to wait for");
@@ -139,6 +144,7 @@ impl<F: FnOnce() -> BTreeSet<AccountKey>> Warnings<'_, F> {
     }
 
     fn check_route(&mut self, resource: &Resource, route: &HttpRoute) {
+        self.check_attached(resource, route);
         for ParentRef {
             service,
             port,

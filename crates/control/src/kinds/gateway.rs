@@ -99,9 +99,8 @@ impl Gateway {
 #[must_use]
 pub fn gateway_addresses(resources: &[Arc<Resource>], workload: &WorkloadKey) -> Vec<SocketAddr> {
     let find = |kind, name: &str| {
-        let is_it = |key: &Key| {
-            key.kind == kind && key.namespace == workload.namespace && key.name == name
-        };
+        let is_it =
+            |key: &Key| key.kind == kind && key.namespace == workload.namespace && key.name == name;
         let found = resources.iter().find(|resource| is_it(&resource.key))?;
         Some(&found.object)
     };
@@ -141,7 +140,8 @@ fn addresses(node: &Node) -> Result<Vec<IpAddr>, Fault> {
         debug_assert!(kind.is_none_or(|()| true), "there is one type");
         let value = fields.required("value")?;
         let address = value.ip()?;
-        let hint = "write an address of this machine, each once; remove `addresses` for all of them";
+        let hint =
+            "write an address of this machine, each once; remove `addresses` for all of them";
         if address.is_multicast() || address.is_unspecified() || addresses.contains(&address) {
             return Err(value.fault(format!("{address} cannot be listened at"), hint));
         }
@@ -192,7 +192,14 @@ fn check_beside(
 }
 
 fn listener(node: &Node, metadata: &Metadata) -> Result<GatewayListener, Fault> {
-    const KEYS: &[&str] = &["name", "port", "protocol", "hostname", "tls", "allowedRoutes"];
+    const KEYS: &[&str] = &[
+        "name",
+        "port",
+        "protocol",
+        "hostname",
+        "tls",
+        "allowedRoutes",
+    ];
     let fields = Fields::open(node, "a Gateway's listener", KEYS)?;
     let protocol = fields.required("protocol")?;
     let scheme = match protocol.text()? {
@@ -219,7 +226,9 @@ fn listener(node: &Node, metadata: &Metadata) -> Result<GatewayListener, Fault> 
     Ok(GatewayListener {
         name: metadata::subdomain(fields.required("name")?)?,
         port: port(fields.required("port")?)?,
-        host: fields.map("hostname", host::read)?.unwrap_or(HostMatch::Any),
+        host: fields
+            .map("hostname", host::read)?
+            .unwrap_or(HostMatch::Any),
         certificate,
         from: fields.map("allowedRoutes", allowed)?.unwrap_or_default(),
         place: Written(node.place),
@@ -296,3 +305,6 @@ fn allowed(node: &Node) -> Result<RoutesFrom, Fault> {
     })?;
     Ok(from.flatten().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,3 +195,6 @@ fn timeout(node: &Node) -> Result<Option<Duration>, Fault> {
     let request = fields.map("request", |node| node.duration(Zero::Allowed))?;
     Ok(request.filter(|request| !request.is_zero()))
 }
+
+#[cfg(test)]
+mod tests;

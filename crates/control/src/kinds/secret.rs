@@ -140,3 +140,6 @@ fn text(name: &str, value: &Node, is_encoded: bool) -> Result<Zeroizing<String>,
         value.fault(format!("`{name}` is not a text in base64"), hint)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,7 +169,7 @@ fn kinds_are_known_by_name_and_version() {
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {}}",
         "line 1, column 24: the kind `ConfigMap` is not known; known here: Namespace, \
          ServiceAccount, Service, EndpointSlice, Workload, WorkloadStatus, MeshConfig, \
-         AccessPolicy, HTTPRoute",
+         AccessPolicy, HTTPRoute, Gateway, Secret",
     );
     check(
         "{apiVersion: v1, kind: Workloads}",
@@ -369,7 +369,8 @@ fn routes_split_requests() {
     let [rule] = &route.rules[..] else {
         panic!("one rule")
     };
-    assert_eq!(rule.prefixes, ["/api", "/v2"]);
+    let paths: Vec<_> = rule.paths.iter().map(|it| (&*it.path, it.exact)).collect();
+    assert_eq!(paths, [("/api", false), ("/v2", false)]);
     assert_eq!(rule.filters.len(), 2);
     assert_eq!(
         rule.filters[1],
@@ -388,24 +389,26 @@ fn routes_that_could_not_be_followed() {
     };
     check(
         "type: PathPrefix",
-        "type: Exact",
-        "paths cannot be matched by `Exact`; write `type: PathPrefix`; it fits whole segments, \
-         `/a` not `/ab`",
+        "type: RegularExpression",
+        "paths cannot be matched by `RegularExpression`; write `type: PathPrefix`, which fits \
+         whole segments, `/a` not `/ab`, or `type: Exact`",
     );
     check(
         "{path: {value: /v2}}",
         "{method: GET}",
-        "unknown key `method` in a match (headers and methods are not compared); known here: path",
+        "unknown key `method` in a match (headers, methods and queries are not compared); known \
+         here: path",
     );
     check(
         "type: RequestHeaderModifier",
-        "type: URLRewrite",
-        "`URLRewrite` is not a choice; known here: RequestHeaderModifier, ResponseHeaderModifier",
+        "type: RequestMirror",
+        "`RequestMirror` is not a choice; known here: RequestHeaderModifier, \
+         ResponseHeaderModifier, URLRewrite, RequestRedirect",
     );
     check(
         "kind: Service",
-        "kind: Gateway",
-        "`Gateway` is not what a route can be for here; write `kind: Service`",
+        "kind: Ingress",
+        "`Ingress` is not a choice; known here: Gateway, Service",
     );
     check(
         "remove: [x-c]",

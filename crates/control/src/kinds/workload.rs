@@ -14,6 +14,9 @@ mod run;
 /// What its sidecar is to do.
 mod sidecar;
 
+/// Where it listens where nothing is intercepted.
+mod explicit;
+
 /// Which instances of it there are.
 pub(super) mod status;
 
@@ -25,6 +28,7 @@ use yaml::{Fault, Fields, Node, quote};
 use super::metadata::{self, Labels, Metadata};
 use super::{AccountKey, WorkloadKey};
 
+pub use explicit::{Explicit, Inbound, Outbound};
 pub use probe::{Check, Probe};
 pub use quantity::Limits;
 pub use run::{RestartPolicy, Strategy};
@@ -132,7 +136,7 @@ const ACCOUNT: &str = "default";
 
 /// The sidecar's own ports, in the workload's own network namespace: outbound, inbound, admin,
 /// metrics, DNS and probes.
-const SIDECAR_PORTS: &[u16] = &[
+pub(super) const SIDECAR_PORTS: &[u16] = &[
     15000, 15001, 15003, 15010, 15053, 15901, 15902, 15903, 15904,
 ];
 

@@ -2,7 +2,7 @@
 //! Made by `push`; shared by all streams, which compare it with the one they saw last.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use xds::delta::ids::Id;
@@ -39,6 +39,8 @@ pub struct Own {
     pub identity: String,
     /// Services that it may call.
     pub reach: Reach,
+    /// Whether it has all of its listeners itself.
+    pub is_explicit: bool,
     pub(super) tables: Tables,
     /// The generation in which the workload came.
     pub(super) since: u64,
@@ -117,8 +119,13 @@ impl Own {
 }
 
 impl<'a> Sight<'a> {
+    /// Nothing, of what the sidecar has itself.
     fn shared(&self, kind: Kind) -> &'a Table {
-        &self.catalogue.shared[kind.index()]
+        static NOTHING: LazyLock<Table> = LazyLock::new(Table::default);
+        match kind {
+            Kind::Listener | Kind::Routes if self.own.is_explicit => &NOTHING,
+            _ => &self.catalogue.shared[kind.index()],
+        }
     }
 
     fn own(&self, kind: Kind) -> &'a Table {

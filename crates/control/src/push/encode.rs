@@ -6,6 +6,7 @@ use model::{Cluster, Discovery, Listener, TrustBundle};
 use xds::delta::server::Entry;
 use xds::kind::Kind;
 use xds::resource::{self, Resource};
+use xds::secret::Certificate;
 
 use super::table::Told;
 
@@ -30,6 +31,15 @@ pub(super) fn bundle(bundle: &TrustBundle) -> Encoded {
         &bundle.name,
         &Resource::Bundle(bundle.clone()),
     )
+}
+
+/// What a gateway shows.
+pub(super) fn certificates(certificates: &[Certificate]) -> Vec<Encoded> {
+    let one = |certificate: &Certificate| {
+        let resource = Resource::Certificate(certificate.clone());
+        encoded(Kind::Secret, &certificate.name, &resource)
+    };
+    certificates.iter().map(one).collect()
 }
 
 fn listener(listener: &Listener) -> Vec<Encoded> {

@@ -31,8 +31,8 @@ pub(super) fn targets<'a>(
     let mut seen = BTreeSet::new();
     for workload in index.selected(&key.namespace, service) {
         for instance in index.instances_of(&workload) {
-            if let Some(number) = number(instance.workload, &port.target) {
-                let addresses = instance.addresses.to_vec();
+            let number = number(instance.workload, &port.target);
+            if let Some((addresses, number)) = number.and_then(|number| place(&instance, number)) {
                 targets.extend(unseen(&mut seen, addresses, number, Some(instance)));
             }
         }
@@ -52,6 +52,18 @@ pub(super) fn targets<'a>(
         }
     }
     targets
+}
+
+/// Where others reach a port of an instance: where it listens itself, or where its sidecar does for
+/// it, and then nowhere else.
+fn place(instance: &Replica<'_>, port: u16) -> Option<(Vec<IpAddr>, u16)> {
+    match instance.explicit {
+        Some(explicit) if instance.sidecar.is_inbound() => {
+            let address = explicit.inbound(port)?;
+            Some((vec![address.ip()], address.port()))
+        }
+        _ => Some((instance.addresses.to_vec(), port)),
+    }
 }
 
 /// Nobody is listed twice: a Workload may be selected and have slices of both families.

@@ -11,9 +11,9 @@ use model::{
 
 use super::endpoints::{number, spiffe_id};
 use super::service::{listener_protocol, plain};
-use super::{Reach, WorkloadParts, bound, routes};
+use super::{Mesh, Reach, WorkloadParts, bound, explicit, gateway, routes};
 use crate::index::{Index, Replica};
-use crate::kinds::Mode;
+use crate::kinds::{Mode, Workload};
 
 /// Who is let in, and how.
 pub(super) struct Door {
@@ -21,17 +21,30 @@ pub(super) struct Door {
     pub(super) allow: Option<Vec<String>>,
 }
 
-pub(super) fn parts(index: &Index, instance: &Replica<'_>, reach: Reach) -> WorkloadParts {
-    let (listeners, clusters) = match instance.sidecar.is_inbound() {
-        true => inbound(index, instance),
+pub(super) fn parts(
+    index: &Index,
+    mesh: &Mesh,
+    instance: &Replica<'_>,
+    reach: Reach,
+) -> WorkloadParts {
+    let (mut listeners, clusters) = match (instance.sidecar.is_inbound(), instance.explicit) {
+        (true, None) => inbound(index, instance),
+        (true, Some(explicit)) => explicit::inbound(index, instance, explicit),
         // Nothing that is made to it comes this way.
-        false => (Vec::new(), Vec::new()),
+        (false, _) => (Vec::new(), Vec::new()),
     };
+    if let Some(explicit) = instance.explicit {
+        listeners.extend(explicit::outbound(index, mesh, &reach, explicit));
+    }
+    let (ways_in, certificates) = gateway::parts(index, instance);
+    listeners.extend(ways_in);
     WorkloadParts {
         identity: spiffe_id(index, instance.account),
         listeners,
         clusters,
+        certificates,
         reach,
+        is_explicit: instance.explicit.is_some(),
     }
 }
 
@@ -49,7 +62,7 @@ fn inbound(index: &Index, instance: &Replica<'_>) -> (Vec<Listener>, Vec<Cluster
     (listeners, clusters)
 }
 
-fn door(index: &Index, instance: &Replica<'_>) -> Door {
+pub(super) fn door(index: &Index, instance: &Replica<'_>) -> Door {
     match index.mode(instance.workload) {
         Mode::Permissive => Door {
             tls: TlsMode::Permissive,
@@ -68,22 +81,31 @@ fn door(index: &Index, instance: &Replica<'_>) -> Door {
 
 /// The ports that it declares, and those at which a Service finds it: a request that a sidecar
 /// sends there is one of many on a connection, which only a listener can take apart.
-fn ports(index: &Index, instance: &Replica<'_>) -> BTreeMap<u16, Protocol> {
-    let workload = instance.workload;
+pub(super) fn ports(index: &Index, instance: &Replica<'_>) -> BTreeMap<u16, Protocol> {
+    let mut ports = selected_ports(index, &instance.of.namespace, instance.workload);
+    for address in instance.addresses {
+        for port in index.slices_at(*address).flat_map(|slice| &slice.ports) {
+            ports.entry(port.port).or_default();
+        }
+    }
+    ports
+}
+
+/// Likewise, whoever of it lives and wherever.
+pub(super) fn selected_ports(
+    index: &Index,
+    namespace: &str,
+    workload: &Workload,
+) -> BTreeMap<u16, Protocol> {
     let declared = workload.ports.iter().map(|port| (port.port, port.protocol));
     let mut ports: BTreeMap<_, _> = declared.collect();
-    for service in index.selecting(&instance.of.namespace, workload) {
+    for service in index.selecting(namespace, workload) {
         let targets = index
             .service(&service)
             .into_iter()
             .flat_map(|found| &found.ports);
         for number in targets.filter_map(|port| number(workload, &port.target)) {
             ports.entry(number).or_default();
-        }
-    }
-    for address in instance.addresses {
-        for port in index.slices_at(*address).flat_map(|slice| &slice.ports) {
-            ports.entry(port.port).or_default();
         }
     }
     ports
@@ -93,7 +115,8 @@ fn name(address: SocketAddr) -> String {
     format!("inbound|{address}")
 }
 
-fn listener(address: SocketAddr, protocol: Protocol, door: &Door) -> Listener {
+/// For what is made to `address`.
+pub(super) fn listener(address: SocketAddr, protocol: Protocol, door: &Door) -> Listener {
     Listener {
         name: name(address),
         tls: door.tls,
@@ -103,7 +126,8 @@ fn listener(address: SocketAddr, protocol: Protocol, door: &Door) -> Listener {
     }
 }
 
-fn cluster(address: SocketAddr, protocol: Protocol) -> Cluster {
+/// The workload itself at `address`.
+pub(super) fn cluster(address: SocketAddr, protocol: Protocol) -> Cluster {
     Cluster {
         name: name(address),
         balance: Balance::default(),

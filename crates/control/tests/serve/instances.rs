@@ -210,3 +210,49 @@ async fn who_may_call_whom_is_said() {
     assert_eq!(ask("default/x", "default/hello").await.0, 404);
     assert_eq!(ask("curl", "default/hello").await.0, 400);
 }
+
+#[tokio::test]
+async fn where_nothing_is_intercepted_a_sidecar_has_listeners_of_its_own_only() {
+    let world = World::new();
+    let mut told: serde_json::Value = serde_json::from_str(&status(&[(0, true)])).unwrap();
+    told["status"]["instances"][0]["addresses"] = json!(["127.77.0.2"]);
+    told["status"]["instances"][0]["explicit"] = json!({
+        "inbound": [{"port": 8080, "address": "127.77.0.2:41001"}],
+        "outbound": [{"service": "hello.default", "port": 80, "address": "127.77.0.2:41002"}],
+    });
+    world.write("status.yaml", &told.to_string());
+    world.settle(0).await;
+    let credentials = enrol_as(&world, "hello-0", "hello").await;
+    let mut sidecar = stream(&world, "hello-0", &credentials).await;
+    let own = ["inbound|127.77.0.2:8080", HELLO_CLUSTER];
+    assert_eq!(sidecar.names(Kind::Listener), own);
+    assert_eq!(
+        listener(&sidecar, own[0]),
+        ("127.77.0.2:41001".parse().unwrap(), true)
+    );
+    assert_eq!(
+        listener(&sidecar, own[1]),
+        ("127.77.0.2:41002".parse().unwrap(), true)
+    );
+    assert_eq!(endpoints(&sidecar), ["127.77.0.2:41001"]);
+    // What changes of the Service reaches it where it listens for that.
+    sidecar.told.clear();
+    world.write("hello.yaml", &HELLO.replace("port: 80,", "port: 81,"));
+    while !sidecar.told.iter().any(|name| name == HELLO_CLUSTER) {
+        sidecar.step().await.unwrap();
+    }
+    // Interception anew is another sidecar's: this one's stream ends.
+    world.write("status.yaml", &status(&[(0, true)]));
+    assert_eq!(sidecar.end().await.code, Code::Unavailable);
+    let sidecar = stream(&world, "hello-0", &credentials).await;
+    assert!(sidecar.names(Kind::Listener).contains(&"outbound"));
+}
+
+/// Its address, and whether it has a socket.
+fn listener(sidecar: &Sidecar, name: &str) -> (std::net::SocketAddr, bool) {
+    let bytes = &sidecar.has[&(Kind::Listener, name.to_owned())];
+    let Resource::Listener(listener) = decode(Kind::Listener, bytes).unwrap().value else {
+        panic!("no listener");
+    };
+    (listener.address, listener.bind)
+}

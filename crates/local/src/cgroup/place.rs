@@ -36,6 +36,17 @@ pub(super) fn find(mounts: &str, own: &str, name: &str) -> Vec<PathBuf> {
     found
 }
 
+/// The folder `name` in the hierarchy of version 2, if processes like this one may be moved there:
+/// what is above it has to be ours to write to, down to the file that moves them.
+pub(super) fn find_delegated(mounts: &str, own: &str, name: &str) -> Option<PathBuf> {
+    let mut mounts = mounts.lines().filter_map(Mount::parse);
+    let mount = mounts.find(|mount| mount.kind == "cgroup2")?;
+    let base = mount.base(path(own, "")?, name);
+    let may_write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
+    let is_ours = may_write(&base) && may_write(&base.join("cgroup.procs"));
+    is_ours.then(|| base.join(name))
+}
+
 /// The group that we are in, by controller; that of version 2 has none.
 fn path<'a>(own: &'a str, controller: &str) -> Option<&'a str> {
     own.lines().find_map(|line| {
@@ -238,6 +249,23 @@ mod tests {
         // What the mount does not show is not where it seems to be.
         let expected = format!("{point}/leno-a");
         check(&mounts, "0::/../elsewhere\n", &[expected.as_str()]);
+    }
+
+    #[test]
+    fn without_root_only_what_was_left_to_our_user_is_used() {
+        let (root, point) = tree(&[
+            ("unit/cgroup.type", "domain\n"),
+            ("unit/cgroup.procs", ""),
+            ("unit/cgroup.subtree_control", ""),
+        ]);
+        let mounts = format!("33 20 0:4 / {point} rw - cgroup2 cgroup2 rw\n");
+        let find = || find_delegated(&mounts, "0::/unit\n", "leno-1-a");
+        let wanted = root.path().join("leno-1-a");
+        // There is no file here that moves processes, as above what was left to a user.
+        assert_eq!(find(), None);
+        fs::write(root.path().join("cgroup.procs"), "").unwrap();
+        assert_eq!(find(), Some(wanted));
+        assert_eq!(find_delegated("", "0::/unit\n", "leno-1-a"), None);
     }
 
     #[test]

@@ -87,7 +87,8 @@ pub(super) fn ask(socket: &Path, path: &str) -> Result<String, Error> {
 }
 
 fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
-    write!(stream, "GET {path} HTTP/1.0\r\nhost: leno\r\n\r\n")?;
+    let request = format!("GET {path} HTTP/1.0\r\nhost: leno\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

@@ -1,24 +1,31 @@
 //! Listening sockets that a program is given, as systemd's socket activation has it: descriptors
-//! from 3 on, counted in `LISTEN_FDS`. Opened as root in the network namespace that we are in,
-//! before the job enters its own. Called by `job`. Must never let a program have any other of
-//! root's descriptors, which whoever started us may have left open.
+//! from 3 on, counted in `LISTEN_FDS`. Opened in the network namespace that we are in, before the
+//! job enters its own, or by the supervisor, which passes them with the job. Called by `job`. Must
+//! never let a program have any other descriptor that whoever started us may have left open.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, anyhow, ensure};
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::fs::OFlags;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind,
+    getsockname, listen, recvmsg, sendmsg, socket_with, sockopt,
+};
 
-/// More than a gateway has ports and addresses.
-pub(super) const SOCKETS_MAX: usize = 64;
+/// As many as the kernel passes at once (`SCM_MAX_FD` is 253), and a few for whoever passes them.
+pub(crate) const SOCKETS_MAX: usize = 250;
+const PASS_BYTES: usize = rustix::cmsg_space!(ScmRights(SOCKETS_MAX));
 /// The first descriptor that is given away, as the protocol has it.
 pub(super) const FIRST: i32 = 3;
 /// What a program finds instead of a descriptor that is not for it.
@@ -26,8 +33,49 @@ const NOTHING: &str = "/dev/null";
 /// Connections that wait to be accepted; the kernel has a limit of its own below.
 const BACKLOG: i32 = 4096;
 
+/// Gives sockets to whoever [`receive`]s at the other end, before anything else is written.
+pub(crate) fn pass(socket: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
+    let fds: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); PASS_BYTES];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::Error::other(format!(
+            "{} sockets are to be passed, and {SOCKETS_MAX} can be",
+            fds.len()
+        )));
+    }
+    // They travel with bytes only, which are white space of the job's JSON.
+    let byte = [IoSlice::new(b"\n")];
+    sendmsg(socket, &byte, &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Sockets that come with the first byte, and that.
+pub(super) fn receive(socket: &UnixStream) -> io::Result<(Vec<OwnedFd>, Vec<u8>)> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); PASS_BYTES];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    let received = recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::other("more came than can be given away"));
+    }
+    let mut sockets = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            sockets.extend(fds);
+        }
+    }
+    Ok((sockets, byte[..received.bytes].to_vec()))
+}
+
+/// Where a socket listens.
+pub(crate) fn local_addr(socket: &OwnedFd) -> io::Result<SocketAddr> {
+    Ok(SocketAddr::try_from(getsockname(socket)?)?)
+}
+
 /// Opens all of them, or none.
-pub(super) fn open(addrs: &[SocketAddr]) -> anyhow::Result<Vec<OwnedFd>> {
+pub(crate) fn open(addrs: &[SocketAddr]) -> anyhow::Result<Vec<OwnedFd>> {
     ensure!(
         addrs.len() <= SOCKETS_MAX,
         "{} sockets are asked for and {SOCKETS_MAX} can be given: listen on fewer addresses",
@@ -72,7 +120,9 @@ fn hint(addr: SocketAddr, error: &io::Error) -> String {
         io::ErrorKind::AddrNotAvailable => {
             ": take an address of this machine (`ip address` shows them), 0.0.0.0 or [::]".into()
         }
-        io::ErrorKind::PermissionDenied => ": it takes root".into(),
+        io::ErrorKind::PermissionDenied => {
+            ": ports below 1024 take root; take a higher one, or run it with sudo".into()
+        }
         _ if addr.is_ipv6() => ": where there is no IPv6, take an address of IPv4".into(),
         _ => String::new(),
     }
@@ -147,6 +197,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_passed_comes_before_the_rest() {
+        use std::io::{Read, Write};
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let sockets = open(&[addr("127.0.0.1:0"), addr("127.0.0.1:0")]).unwrap();
+        let wanted: Vec<_> = sockets.iter().map(|one| local_addr(one).unwrap()).collect();
+        pass(&ours, &sockets).unwrap();
+        ours.write_all(b"{}").unwrap();
+        drop((ours.shutdown(std::net::Shutdown::Write), sockets));
+        let (came, first) = receive(&theirs).unwrap();
+        let came: Vec<_> = came.iter().map(|one| local_addr(one).unwrap()).collect();
+        assert_eq!(came, wanted);
+        let mut rest = String::new();
+        theirs.read_to_string(&mut rest).unwrap();
+        assert_eq!((first.as_slice(), rest.as_str()), (&b"\n"[..], "{}"));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        pass(&ours, &[]).unwrap();
+        assert!(receive(&theirs).unwrap().0.is_empty());
+    }
+
+    #[test]
     fn an_error_names_the_address_and_what_to_do() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
@@ -160,7 +230,10 @@ mod tests {
                 vec![addr("192.0.2.1:0")],
                 "listen on 192.0.2.1:0: take an address of this machine".into(),
             ),
-            (many, "65 sockets are asked for and 64 can be given".into()),
+            (
+                many,
+                "251 sockets are asked for and 250 can be given".into(),
+            ),
         ] {
             let said = format!("{:#}", open(&addrs).unwrap_err());
             assert!(said.starts_with(&expected), "{said}");

@@ -11,8 +11,8 @@ const TABLES: [&str; 2] = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/t
 const LISTEN: &str = "0A";
 
 /// Whether somebody listens on each of `ports` at more than loopback, which the sidecar does not
-/// come by.
-pub(super) fn check(ports: &[u16]) -> Result<(), String> {
+/// come by; among others on this machine, at one of the addresses that are its `own`.
+pub(super) fn check(ports: &[u16], own: &[IpAddr]) -> Result<(), String> {
     let mut all = Vec::new();
     for table in TABLES {
         // Without IPv6 there is no table of it.
@@ -21,7 +21,24 @@ pub(super) fn check(ports: &[u16]) -> Result<(), String> {
         };
         all.extend(listeners(BufReader::new(file)));
     }
-    judge(ports, &all)
+    match own {
+        [] => judge(ports, &all),
+        own => judge_own(ports, own, &all),
+    }
+}
+
+/// What listens at every address may be another's.
+fn judge_own(ports: &[u16], own: &[IpAddr], listeners: &[(IpAddr, u16)]) -> Result<(), String> {
+    let is_there = |port: u16| {
+        let mut at = listeners.iter().filter(|(_, found)| *found == port);
+        at.any(|(addr, _)| addr.is_unspecified() || own.contains(addr))
+    };
+    match (ports.iter().find(|port| !is_there(**port)), own.first()) {
+        (Some(port), Some(own)) => Err(format!(
+            "nothing listens on port {port}: let the program listen at {own} ($LENO_ADDRESS)"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn judge(ports: &[u16], listeners: &[(IpAddr, u16)]) -> Result<(), String> {
@@ -123,10 +140,21 @@ mod tests {
         for addr in ["0.0.0.0:0", "[::]:0"] {
             let listener = TcpListener::bind(addr).unwrap();
             let port = listener.local_addr().unwrap().port();
-            assert_eq!(check(&[port]), Ok(()), "{addr}");
+            assert_eq!(check(&[port], &[]), Ok(()), "{addr}");
         }
         let loopback = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = loopback.local_addr().unwrap().port();
-        assert!(check(&[port]).unwrap_err().contains("at loopback only"));
+        assert!(
+            check(&[port], &[])
+                .unwrap_err()
+                .contains("at loopback only")
+        );
+        let own = |text: &str| [text.parse::<IpAddr>().unwrap()];
+        assert_eq!(check(&[port], &own("127.0.0.1")), Ok(()));
+        let said = check(&[port], &own("127.77.0.9")).unwrap_err();
+        assert!(
+            said.contains("let the program listen at 127.77.0.9"),
+            "{said}"
+        );
     }
 }

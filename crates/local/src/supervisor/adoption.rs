@@ -8,14 +8,15 @@ use anyhow::{Context, ensure};
 use super::Start;
 use super::instance::{Instance, remove_place};
 use super::shared::{Shared, blocking};
+use crate::explicit::{Claim, is_rootless};
 use crate::folder::Folder;
 use crate::logs::say;
 use crate::mesh;
+use crate::network;
 use crate::plan::Ground;
 use crate::process::Identity;
 use crate::state::{Phase, Running, State, Step};
 use crate::template::Template;
-use crate::network;
 
 /// Begins with what is there; all instances of what it gives were made before.
 ///
@@ -24,7 +25,7 @@ use crate::network;
 pub(super) async fn adopt(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
     let state = State::load(&folder.state())?.context("nothing says what runs")?;
     ensure!(
-        network::has_bridge(&start.name),
+        is_rootless() || network::has_bridge(&start.name),
         "its bridge is gone: something else removed it"
     );
     let ranges = state.workload_cidrs.iter().map(|range| range.parse());
@@ -32,16 +33,22 @@ pub(super) async fn adopt(start: &Start, folder: &Folder) -> anyhow::Result<Rc<S
         name: start.name.clone(),
         trust_domain: state.trust_domain.clone(),
         ranges: ranges.collect::<Result<_, _>>()?,
+        is_explicit: is_rootless(),
     };
+    let first = ground.ranges.first().filter(|_| ground.is_explicit);
+    let claim = first.map(|range| Claim::of(*range)).transpose()?;
     let before = mesh::read(&folder.source().join("mesh.yaml"))?;
+    let before = match ground.is_explicit {
+        true => before,
+        false => before.intercepted(),
+    };
     let state = State {
         supervisor: Identity::own()?,
         phase: Phase::Running,
         ..state
     };
     say("goes on with what another supervisor has left");
-    let shared = Rc::new(Shared::new(start, folder, ground, state));
-    super::leave_group(&shared);
+    let shared = Rc::new(Shared::new(start, folder, (ground, claim), state));
     shared.want(before);
     for one in shared.look(|state| state.instances.clone()) {
         match find(&shared, &one) {
@@ -57,7 +64,9 @@ pub(super) async fn adopt(start: &Start, folder: &Folder) -> anyhow::Result<Rc<S
 
 /// The instance, if it was made to its end.
 fn find(shared: &Rc<Shared>, one: &Running) -> Option<Rc<Instance>> {
-    if matches!(one.step, Step::Place | Step::Stopping) || !one.netns.exists() {
+    if matches!(one.step, Step::Place | Step::Stopping)
+        || one.namespace().is_some_and(|path| !path.exists())
+    {
         return None;
     }
     let workload = shared.workload(&one.workload)?;

@@ -30,10 +30,7 @@ pub(super) fn describe((before, old): (&Mesh, &Path), (after, new): (&Mesh, &Pat
     lines
 }
 
-fn differences(
-    (before, old): (&Workload, &Path),
-    (after, new): (&Workload, &Path),
-) -> Vec<String> {
+fn differences((before, old): (&Workload, &Path), (after, new): (&Workload, &Path)) -> Vec<String> {
     let mut texts = Vec::new();
     let counts = (before.spec.replicas, after.spec.replicas);
     if counts.0 != counts.1 {
@@ -98,7 +95,11 @@ mod tests {
                 ("hello", "command: [a], replicas: 5"),
                 ("new", "replicas: 2"),
             ],
-            &["hello: 1 → 5 replicas", "new: new, 2 replicas", "old: removed"],
+            &[
+                "hello: 1 → 5 replicas",
+                "new: new, 2 replicas",
+                "old: removed",
+            ],
         );
         let other = ("hello", "command: [b]");
         check(&[hello], &[other], &["hello: changed, replaced one by one"]);

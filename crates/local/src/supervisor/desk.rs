@@ -100,8 +100,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<mpsc::UnboundedReceiver<(Reque
         _ => {}
     }
     let listener = UnixListener::bind(path).with_context(context)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-        .with_context(context)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).with_context(context)?;
     let (sender, requests) = mpsc::unbounded_channel();
     spawn_local(async move {
         loop {

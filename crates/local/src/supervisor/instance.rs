@@ -11,12 +11,16 @@ mod application;
 /// Whether its application answers.
 mod health;
 
+/// What its sidecar still carries to it.
+mod quiet;
+
 /// Network, folders, groups.
 mod place;
 
 pub(super) use place::make_home;
 
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,6 +33,7 @@ use tokio::task::spawn_local;
 
 use super::shared::{Shared, blocking};
 use crate::cgroup;
+use crate::explicit::kill_marked;
 use crate::folder::InstanceFolder;
 use crate::job::Job;
 use crate::logs::say;
@@ -66,6 +71,8 @@ pub(super) struct Instance {
     /// Held while one takes over from another.
     taking_over: Mutex<()>,
     application: RefCell<Option<Process>>,
+    /// Sockets that each of its sidecars is given, where nothing is intercepted.
+    held: RefCell<Vec<OwnedFd>>,
     /// Whether the sidecar, if there is to be one, serves.
     serving: watch::Sender<bool>,
     /// Whether the application, if there is to be one, runs.
@@ -90,6 +97,7 @@ impl Instance {
             successor: RefCell::default(),
             taking_over: Mutex::default(),
             application: RefCell::default(),
+            held: RefCell::default(),
             serving: watch::Sender::new(false),
             running: watch::Sender::new(false),
             finished: watch::Sender::new(false),
@@ -128,9 +136,10 @@ impl Instance {
         });
         // What was begun for it is done, and stays in sight.
         let _whole = self.whole.lock().await;
-        match was_ready {
-            true => self.shared.settle().await,
-            false => self.shared.publish(),
+        self.shared.publish();
+        if was_ready {
+            self.shared.settle().await;
+            self.await_quiet().await;
         }
         let application = self.application.borrow().clone();
         if let Some(application) = application {
@@ -160,6 +169,7 @@ impl Instance {
 
     /// What the file says of it now.
     pub(super) fn want(&self, workload: Workload) {
+        self.change(|one| one.grace = workload.spec.grace);
         *self.spec.borrow_mut() = Rc::new(workload);
     }
 
@@ -174,6 +184,10 @@ impl Instance {
     fn apply_limits(&self) -> anyhow::Result<()> {
         let [application, sidecar] = self.limits.get();
         let one = self.look().context("the instance is gone")?;
+        if one.explicit.is_some() && one.cgroups.is_empty() {
+            // One file serves both ways: without root, limits are kept where they can be.
+            return Ok(());
+        }
         let context = || format!("limit {}", self.id);
         cgroup::set_limits(&one.cgroups, &application).with_context(context)?;
         match self.template.sidecar {
@@ -218,14 +232,15 @@ impl Instance {
     /// any more.
     async fn launch(
         self: &Rc<Self>,
-        (job, outputs): (Job, Outputs),
+        (job, outputs, passed): (Job, Outputs, Vec<OwnedFd>),
         record: fn(&Self, Process),
     ) -> anyhow::Result<Process> {
         let own = Rc::clone(self);
         self.entirely(async move {
             let _busy = own.shared.busy.acquire().await;
             let launcher = own.shared.start.borrow().launcher.clone();
-            let child = blocking(move || launcher.start(&job, &outputs)).await?;
+            let start = move || launcher.start_with(&job, &outputs, &passed);
+            let child = blocking(start).await?;
             let process = Process::of(&child)?;
             record(&own, process.clone());
             Ok(process)
@@ -278,10 +293,17 @@ pub(super) fn remove_place(
 ) -> anyhow::Result<()> {
     let groups = [one.cgroups.as_slice(), &one.sidecar_cgroups].concat();
     cgroup::kill(&groups);
-    process::kill(process::members(std::slice::from_ref(&one.netns)));
-    network::remove_instance(name, &one.id, one.offset);
+    match one.namespace() {
+        Some(namespace) => {
+            process::kill(process::members(&[namespace.to_path_buf()]));
+            network::remove_instance(name, &one.id, one.offset);
+        }
+        None => folders.iter().for_each(|folder| kill_marked(folder)),
+    }
     let left = cgroup::remove(&groups);
-    folders.iter().try_for_each(|one| teardown::remove_tree(one))?;
+    folders
+        .iter()
+        .try_for_each(|one| teardown::remove_tree(one))?;
     ensure!(left.is_empty(), "left over: {left:?}");
     Ok(())
 }

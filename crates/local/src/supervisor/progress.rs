@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::desk::{Event, Teller};
 use super::shared::Shared;
 use crate::name::WorkloadId;
-use crate::state::{Phase, Running, Step};
+use crate::state::{Phase, Running, State, Step};
 
 /// Who is not as they are to be, and why; nobody: everything is.
 type Missing = Vec<(WorkloadId, String)>;
@@ -34,13 +34,11 @@ pub(super) async fn follow(
             return Event::Failed { message };
         }
         let left = missing();
-        let is_hopeless = |(id, _): &(WorkloadId, String)| {
-            shared.look(|state| state.instance(id).is_some_and(|one| one.step == Step::Failed))
-        };
-        if !left.is_empty() && left.iter().all(is_hopeless) {
+        if !left.is_empty() && left.iter().all(|(id, _)| is_hopeless(shared, id)) {
             return over(shared, left);
         }
         if left.is_empty() {
+            shared.publish();
             shared.settle().await;
             shared.change(|state| state.phase = Phase::Running);
             return Event::Done;
@@ -49,6 +47,33 @@ pub(super) async fn follow(
             return over(shared, missing());
         }
     }
+}
+
+/// Whether an instance cannot become ready by itself: it has failed for good, or waits for one that
+/// has. Nobody waits in a circle.
+fn is_hopeless(shared: &Shared, id: &WorkloadId) -> bool {
+    let found = shared.look(|state| {
+        let one = state.instance(id)?;
+        Some((one.step, one.workload.clone()))
+    });
+    match found {
+        Some((Step::Failed, _)) => true,
+        Some((Step::Dependencies, workload)) => {
+            let spec = shared.workload(&workload).map(|found| found.spec);
+            let others = spec.map(|spec| spec.depends_on).unwrap_or_default();
+            others.iter().any(|other| {
+                let ids = shared.look(|state| instances(state, other));
+                ids.iter().any(|id| is_hopeless(shared, id))
+            })
+        }
+        _ => false,
+    }
+}
+
+fn instances(state: &State, workload: &WorkloadId) -> Vec<WorkloadId> {
+    let all = state.instances.iter();
+    let own = all.filter(|one| one.workload == *workload);
+    own.map(|one| one.id.clone()).collect()
 }
 
 fn over(shared: &Shared, missing: Missing) -> Event {
@@ -70,7 +95,9 @@ fn news(shared: &Shared, shown: &mut BTreeMap<WorkloadId, String>) -> Vec<Event>
     };
     let gone = shown.keys().filter(|id| !now.contains_key(*id));
     let mut events: Vec<_> = gone.map(|id| event(id, "gone")).collect();
-    let other = now.iter().filter(|(id, text)| shown.get(*id) != Some(*text));
+    let other = now
+        .iter()
+        .filter(|(id, text)| shown.get(*id) != Some(*text));
     // What is there already when somebody begins to listen is no news.
     let other = other.filter(|(_, text)| !is_first || *text != "ready");
     events.extend(other.map(|(id, text)| event(id, text)));
@@ -88,7 +115,7 @@ pub(crate) fn word(one: &Running) -> String {
         Step::Application if one.ready => "ready".into(),
         Step::Application => fault.unwrap_or_else(|| "it starts".into()),
         Step::Completed => "completed".into(),
-        Step::Failed => fault.unwrap_or_else(|| "failed".into()),
+        Step::Failed => fault.map_or("failed".into(), |fault| format!("failed: {fault}")),
         Step::Stopping => "it is being taken away".into(),
     }
 }

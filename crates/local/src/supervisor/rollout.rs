@@ -15,6 +15,7 @@ use tokio::task::spawn_local;
 use super::instance::Instance;
 use super::progress::word;
 use super::shared::{Shared, blocking};
+use crate::explicit::{Explicit, is_rootless};
 use crate::mesh::Workload;
 use crate::name::WorkloadId;
 use crate::plan::{self, Taken};
@@ -49,7 +50,10 @@ pub(super) fn missing(shared: &Shared) -> Vec<(WorkloadId, String)> {
     let (wanted, there) = (wanted(shared), there(shared));
     let mut missing = Vec::new();
     for workload in &wanted {
-        let of_it: Vec<_> = there.iter().filter(|one| one.workload == workload.id).collect();
+        let of_it: Vec<_> = there
+            .iter()
+            .filter(|one| one.workload == workload.id)
+            .collect();
         let is_current = |one: &&&There| one.revision == workload.revision;
         let coming = |one: &&&There| is_current(one) && one.stage == Stage::Coming;
         let other = |one: &&&There| !is_current(one) || one.stage == Stage::Stopping;
@@ -57,7 +61,9 @@ pub(super) fn missing(shared: &Shared) -> Vec<(WorkloadId, String)> {
         if left.is_empty() {
             left.extend(of_it.iter().filter(other));
         }
-        let names = left.iter().filter_map(|one| one.workload.instance(one.ordinal).ok());
+        let names = left
+            .iter()
+            .filter_map(|one| one.workload.instance(one.ordinal).ok());
         missing.extend(names.map(|id| said(shared, id)));
         if left.is_empty() && of_it.len() < workload.replicas as usize {
             missing.push((workload.id.clone(), "it is about to be started".into()));
@@ -171,7 +177,10 @@ pub(super) fn decide(base: &Path, but: Option<&str>) -> anyhow::Result<(Taken, F
         }
     }
     let taken = Taken {
-        routes: network::routes()?,
+        routes: match is_rootless() {
+            true => Vec::new(),
+            false => network::routes()?,
+        },
         users,
         names,
     };
@@ -196,14 +205,7 @@ fn make(
     let id = workload.id.instance(ordinal)?;
     let used = shared.look(|state| state.instances.iter().map(|one| one.offset).collect());
     let placed = shared.ground.place(id.clone(), &used)?;
-    let mut users = shared.look(chosen);
-    users.extend(&taken.users);
-    let mut free = plan::free_users(2, &users)?.into_iter();
-    let mut next = || free.next().context("a user for everybody");
-    let user = match &workload.spec.user {
-        Some(user) => plan::given_user(user, taken)?,
-        None => next()?,
-    };
+    let (user, sidecar_user) = users(shared, workload, taken)?;
     let groups = |part| shared.cgroups.make(&format!("{id}.{part}"));
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     Ok(Running {
@@ -213,16 +215,22 @@ fn make(
         generation: generation(shared, &workload.id),
         service_account: template.account.clone(),
         user,
-        sidecar_user: template.sidecar.then(next).transpose()?,
+        sidecar_user: template.sidecar.then_some(sidecar_user),
         addresses: placed.addresses,
-        netns: network::path(&shared.ground.name, &id),
+        netns: match shared.ground.is_explicit {
+            true => PathBuf::new(),
+            false => network::path(&shared.ground.name, &id),
+        },
+        explicit: shared.ground.is_explicit.then(Explicit::default),
+        variables: Vec::new(),
+        grace: workload.spec.grace,
         cgroups: groups("application"),
         sidecar_cgroups: match template.sidecar {
             true => groups("sidecar"),
             false => Vec::new(),
         },
         directory: template.directory.clone(),
-        has_resolver: template.has_resolver(),
+        has_resolver: template.has_resolver() && !shared.ground.is_explicit,
         since: since.as_secs(),
         step: Step::Place,
         ready: false,
@@ -231,6 +239,23 @@ fn make(
         application: None,
         id,
     })
+}
+
+/// Of an application and its sidecar: each its own, or all ours.
+fn users(shared: &Shared, workload: &Workload, taken: &Taken) -> anyhow::Result<(u32, u32)> {
+    if shared.ground.is_explicit {
+        let own = rustix::process::geteuid().as_raw();
+        return Ok((own, own));
+    }
+    let mut used = shared.look(chosen);
+    used.extend(&taken.users);
+    let mut free = plan::free_users(2, &used)?.into_iter();
+    let mut next = || free.next().context("a user for everybody");
+    let user = match &workload.spec.user {
+        Some(user) => plan::given_user(user, taken)?,
+        None => next()?,
+    };
+    Ok((user, next()?))
 }
 
 /// Documents of workloads that the file has no more, for as long as they are on their way out.
@@ -252,9 +277,9 @@ fn document(text: &str, line: usize) -> String {
     let is_mark = |line: &&str| line.starts_with("---") || line.starts_with("...");
     let lines: Vec<_> = text.lines().collect();
     let at = line.saturating_sub(1).min(lines.len());
-    let begin = lines[..at].iter().rposition(|line| is_mark(&line));
+    let begin = lines[..at].iter().rposition(|line| is_mark(line));
     let begin = begin.map_or(0, |mark| mark + 1);
-    let end = lines[at..].iter().skip(1).position(|line| is_mark(&line));
+    let end = lines[at..].iter().skip(1).position(|line| is_mark(line));
     let end = end.map_or(lines.len(), |mark| at + 1 + mark);
     lines[begin..end].join("\n") + "\n"
 }

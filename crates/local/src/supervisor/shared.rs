@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use super::Start;
 use super::instance::Instance;
 use crate::cgroup::Cgroups;
+use crate::explicit::Claim;
 use crate::folder::Folder;
 use crate::logs::say;
 use crate::mesh::{Mesh, Workload};
@@ -23,7 +24,8 @@ use crate::name::WorkloadId;
 use crate::operator;
 use crate::plan::Ground;
 use crate::state::{Phase, Running, State, Step};
-use crate::written;
+use crate::variables::Book;
+use crate::{foreign, written};
 
 /// Things that start programs or make networks at the same time: more are no faster.
 const BUSY_MAX: usize = 8;
@@ -35,6 +37,7 @@ pub(super) struct Shared {
     pub(super) folder: Folder,
     pub(super) cgroups: Cgroups,
     pub(super) ground: Ground,
+    _claim: Option<Claim>,
     pub(super) start: RefCell<Start>,
     pub(super) busy: Semaphore,
     wanted: RefCell<Rc<Mesh>>,
@@ -48,16 +51,27 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(start: &Start, folder: &Folder, ground: Ground, state: State) -> Self {
+    /// Of a mesh whose addresses are held by a claim, where they are not by the kernel.
+    pub(super) fn new(
+        start: &Start,
+        folder: &Folder,
+        (ground, claim): (Ground, Option<Claim>),
+        state: State,
+    ) -> Self {
         let nothing = Mesh {
             trust_domain: ground.trust_domain.clone(),
             workload_cidrs: ground.ranges.clone(),
             workloads: Vec::new(),
+            services: Vec::new(),
         };
         Self {
             folder: folder.clone(),
-            cgroups: Cgroups::of(&start.name),
+            cgroups: match ground.is_explicit {
+                true => Cgroups::of_user(&start.name),
+                false => Cgroups::of(&start.name),
+            },
             ground,
+            _claim: claim,
             start: RefCell::new(start.clone()),
             busy: Semaphore::new(BUSY_MAX),
             wanted: RefCell::new(Rc::new(nothing)),
@@ -160,6 +174,21 @@ impl Shared {
         self.fatal.borrow().clone()
     }
 
+    /// The virtual addresses of Services; none of them where it is not known.
+    pub(super) fn addresses(&self) -> Book {
+        let (path, user) = (
+            self.folder.addresses(),
+            self.look(|state| state.control_user),
+        );
+        let read = foreign::read_of(&path, user).and_then(|text| Book::read(&text));
+        read.unwrap_or_else(|error| {
+            say(&format!(
+                "applications are not told where Services are: {error:#}"
+            ));
+            Book::default()
+        })
+    }
+
     /// Tells the control plane where everybody lives, and who is ready. What cannot be written now
     /// is tried again.
     pub(super) fn publish(&self) {
@@ -191,7 +220,6 @@ impl Shared {
 
     /// Waits until all sidecars have been told of it; not for longer than is good.
     pub(super) async fn settle(&self) {
-        self.publish();
         let socket = self.folder.operator();
         let settled = blocking(move || operator::settle(&socket, SETTLED_WITHIN)).await;
         match settled {

@@ -114,6 +114,8 @@ impl All {
             let is_new = state.control.process != before && state.control.serving;
             is_new.then_some(())
         };
-        timeout(SERVES_WITHIN, self.shared.until(serves)).await.is_ok()
+        timeout(SERVES_WITHIN, self.shared.until(serves))
+            .await
+            .is_ok()
     }
 }

@@ -30,7 +30,10 @@ fn an_application_that_ends_is_started_again_each_time_later() {
         .apply_within(within, &crash, &mut Vec::new())
         .unwrap_err();
     let text = format!("{error:#}");
-    assert!(text.contains("crash-0: ") && text.contains("stays up"), "{text}");
+    assert!(
+        text.contains("crash-0: ") && text.contains("stays up"),
+        "{text}"
+    );
     let state = world.eventually(|state| {
         let life = state.instances[0].application.as_ref();
         life.is_some_and(|life| life.restarts >= 3)
@@ -61,7 +64,10 @@ fn what_depends_on_others_is_started_after_them() {
         .unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("front-0: waits for back"), "{text}");
-    assert!(text.contains("back-0: nothing listens on port 80"), "{text}");
+    assert!(
+        text.contains("back-0: nothing listens on port 80"),
+        "{text}"
+    );
     let state = world.state();
     let front = state.workload(&"front".parse().unwrap()).unwrap();
     assert_eq!(front.application, None);
@@ -79,7 +85,10 @@ fn a_circle_is_refused_and_named() {
         .map(|(name, on)| workload(name, &world.serve(&format!("dependsOn: [{on}]"))))
         .concat();
     let error = world.apply(&documents).unwrap_err();
-    assert!(error.to_string().contains("default/a → default/b"), "{error:#}");
+    assert!(
+        error.to_string().contains("default/a → default/b"),
+        "{error:#}"
+    );
     assert!(!world.runtime("").exists());
 }
 
@@ -124,7 +133,7 @@ fn a_job_that_fails_for_good_is_said_at_once() {
         .apply_within(patience, &workload("job", &job), &mut Vec::new())
         .unwrap_err();
     let text = format!("{error:#}");
-    assert!(text.contains("job-0: ended: exit status: 7"), "{text}");
+    assert!(text.contains("job-0: failed: ended: exit status: 7"), "{text}");
     assert_eq!(step(&world.state(), "job"), Some(Step::Failed));
     assert_eq!(lines(&file), 1);
 }

@@ -78,7 +78,10 @@ fn a_change_replaces_one_after_the_other_and_not_before_the_next_is_ready() {
         .apply_within(SHORT, &workload("hello", &stuck), &mut told)
         .unwrap_err();
     let text = format!("{error:#}");
-    assert!(text.contains("hello-1: nothing listens on port 80"), "{text}");
+    assert!(
+        text.contains("hello-1: nothing listens on port 80"),
+        "{text}"
+    );
     let state = world.state();
     assert_eq!(ready(&state, "hello"), [0]);
     assert_eq!(state.instances.len(), 2);
@@ -109,9 +112,15 @@ fn what_must_not_run_twice_ends_before_it_begins_again() {
         let wanted = Event::Instance { name, text };
         told.iter().position(|event| *event == wanted)
     };
-    assert!(event("gone").is_some() && event("gone") < event("ready"), "{told:?}");
+    assert!(
+        event("gone").is_some() && event("gone") < event("ready"),
+        "{told:?}"
+    );
     assert_eq!(ready(&state, "hello"), [0]);
-    assert_ne!(state.instances[0].application, before.instances[0].application);
+    assert_ne!(
+        state.instances[0].application,
+        before.instances[0].application
+    );
 }
 
 #[test]
@@ -142,7 +151,10 @@ fn an_edit_is_seen_and_one_with_faults_changes_nothing() {
     let fault = state.fault.unwrap();
     assert!(fault.contains("did you mean `command`"), "{fault}");
     assert_eq!(state.instances.len(), 1);
-    assert_eq!(state.instances[0].application, before.instances[0].application);
+    assert_eq!(
+        state.instances[0].application,
+        before.instances[0].application
+    );
     let copy = fs::read_to_string(world.runtime("source/mesh.yaml")).unwrap();
     assert!(!copy.contains("comand"));
     let error = world.up_again().unwrap_err();
@@ -169,12 +181,20 @@ fn a_restart_replaces_all_or_the_one_that_is_named() {
     restart("hello-1").unwrap();
     let state = world.state();
     assert_eq!(ready(&state, "hello"), [0, 2]);
-    assert_eq!(state.instances[0].application, before.instances[0].application);
+    assert_eq!(
+        state.instances[0].application,
+        before.instances[0].application
+    );
     restart("hello").unwrap();
     let state = world.state();
     assert_eq!(state.instances.len(), 2);
     let lives = |one: &local::state::Running| one.application.clone();
-    assert!(state.instances.iter().all(|one| lives(one) != lives(&before.instances[0])));
+    assert!(
+        state
+            .instances
+            .iter()
+            .all(|one| lives(one) != lives(&before.instances[0]))
+    );
     let error = restart("nobody").unwrap_err();
     assert!(error.to_string().contains("take one of hello"), "{error}");
 }
@@ -194,6 +214,35 @@ fn ranges_do_not_change_while_the_mesh_is_up() {
     };
     let error = local::up(&start).unwrap_err();
     let text = format!("{error:#}");
-    assert!(text.contains("cannot change while the mesh is up"), "{text}");
+    assert!(
+        text.contains("cannot change while the mesh is up"),
+        "{text}"
+    );
     assert_eq!(ready(&world.state(), "hello"), [0]);
+}
+
+/// The stand-in hands nothing over: who comes second finds its ports taken.
+#[test]
+fn a_sidecar_that_nobody_can_take_over_from_goes_on() {
+    let Some(world) = World::make("upgrade") else {
+        return;
+    };
+    let before = world.up(&["hello", "curl"]).unwrap();
+    let place = (world.base(), world.name());
+    let programs = local::Programs::default();
+    let upgrade = |names: &[&str]| {
+        let names: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
+        local::command::upgrade(place, &programs, &names, &mut |_| {}).unwrap_err()
+    };
+    let text = format!("{:#}", upgrade(&["hello"]));
+    assert!(text.contains("the sidecar of hello-0 goes on"), "{text}");
+    let text = upgrade(&["nobody"]).to_string();
+    assert!(text.contains("take one of hello, curl"), "{text}");
+    let state = world.state();
+    assert_eq!(state.processes(), before.processes());
+    let answer = world.ask("curl", &world.target(&state, "hello"));
+    assert!(answer.contains("uid"), "{answer}");
+    // Nor is it forgotten that it is watched.
+    world.kill(&state.instances[0].sidecar);
+    world.eventually(|state| state.instances[0].sidecar.restarts == 1);
 }

@@ -179,10 +179,9 @@ fn sidecar(config: &str) -> Result<()> {
         &control.parse()?,
         Duration::from_secs(10),
     )?);
-    let listeners = ["[::]:15001", "[::]:15003"].map(TcpListener::bind);
-    println!("{}", json!({"event": "ready"}));
-    let [outbound, inbound] = listeners;
+    let [outbound, inbound] = ["[::]:15001", "[::]:15003"].map(TcpListener::bind);
     let (outbound, inbound) = (outbound?, inbound?);
+    println!("{}", json!({"event": "ready"}));
     thread::spawn(move || relay_all(&inbound));
     relay_all(&outbound);
     Ok(())

@@ -103,7 +103,10 @@ impl World {
 
     /// What a workload is that tells on port 80 who it is; `more` has what else it is.
     pub(super) fn serve(&self, more: &str) -> String {
-        self.run(&["serve", "[::]:80"], &format!("ports: [{{port: 80}}], {more}"))
+        self.run(
+            &["serve", "[::]:80"],
+            &format!("ports: [{{port: 80}}], {more}"),
+        )
     }
 
     /// What a workload is that runs the stand-in with these words.
@@ -323,7 +326,10 @@ fn until<T>(find: impl Fn() -> Option<T>, why: impl Fn() -> String) -> T {
 pub(super) fn ready(state: &State, workload: &str) -> Vec<u32> {
     let id = workload.parse().unwrap();
     let of_it = state.instances.iter().filter(|one| one.workload == id);
-    let mut ordinals: Vec<_> = of_it.filter(|one| one.ready).map(|one| one.ordinal).collect();
+    let mut ordinals: Vec<_> = of_it
+        .filter(|one| one.ready)
+        .map(|one| one.ordinal)
+        .collect();
     ordinals.sort_unstable();
     ordinals
 }

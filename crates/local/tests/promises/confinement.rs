@@ -40,7 +40,13 @@ fn an_application_reads_neither_its_sidecars_memory_nor_anybodys_secrets() {
         return;
     };
     let (process, runtime) = (sidecar(&state, "app"), world.runtime(""));
-    let tries = ["read", &process, runtime.to_str().unwrap(), "app-0", "other-0"];
+    let tries = [
+        "read",
+        &process,
+        runtime.to_str().unwrap(),
+        "app-0",
+        "other-0",
+    ];
     check_all(&world.tool("app", &tries), 26, is_refused);
     // They are there to be read: root reads them.
 }

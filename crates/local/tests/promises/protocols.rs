@@ -104,7 +104,7 @@ fn a_headless_service_is_its_endpoints_each_as_who_it_is() {
     let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
     assert_eq!(found["db"], format!("done {}", expected.join(" ")));
     for replica in replicas {
-        let (name, addr) = (replica.id.to_string(), replica.addresses[0]);
+        let (name, addr) = (replica.workload.to_string(), replica.addresses[0]);
         let url = format!("http://{addr}:8080/");
         world.eventually_gets("caller", &url, &format!("200 {name}"));
         let id = format!("spiffe://cluster.local/ns/default/sa/{name}");

@@ -35,8 +35,9 @@ fn a_request_by_name_is_answered_over_mutual_tls_soon_after_the_mesh_came_up() {
         let side = format!("side=\"{side}\"");
         assert!(world.metric(workload, "leno_tls_handshakes_total", &[&side]) > 0);
         let labels = [
-            "source_workload=\"caller\"",
-            "destination_workload=\"hello\"",
+            // Each sidecar knows itself as an instance, and the other as a workload.
+            "source_workload=\"caller",
+            "destination_workload=\"hello",
             "status_class=\"2xx\"",
         ];
         assert_eq!(world.metric(workload, "leno_requests_total", &labels), 1);

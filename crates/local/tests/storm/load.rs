@@ -1,6 +1,7 @@
 //! Load from one workload, for as long as a disturbance lasts, and what became of it.
 
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,10 +14,23 @@ pub(crate) const URL: &str = "http://echo.default.svc.cluster.local/";
 /// A machine that has other things to do is no reason for a failure.
 const TIMEOUT: &str = "30s";
 
+/// A way of asking.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    /// Tells those apart that go on at the same time.
+    pub(crate) name: &'a str,
+    pub(crate) url: &'a str,
+    /// Requests in a second.
+    pub(crate) rate: &'a str,
+    /// Further words of the command.
+    pub(crate) more: &'a [&'a str],
+}
+
 /// Requests that are being made.
 pub(crate) struct Load<'w> {
     world: &'w World,
     child: Child,
+    name: String,
 }
 
 impl<'w> Load<'w> {
@@ -24,17 +38,38 @@ impl<'w> Load<'w> {
     #[track_caller]
     pub(crate) fn begin(world: &'w World, url: &str) -> Self {
         let rate = if is_soak() { "1000" } else { "300" };
-        let words = ["load", url, "--qps", rate, "-c", "8", "--timeout", TIMEOUT];
-        let rest = ["-t", "2h", "--progress", "never", "--json", "-"];
-        let child = world
-            .leno("client", &[&words[..], &rest].concat())
-            .stdout(File::create(world.file("load.json")).unwrap())
-            .stderr(File::create(world.file("load.err")).unwrap())
-            .spawn()
-            .unwrap();
-        let load = Self { world, child };
+        let (name, more) = ("load", &["-c", "8"][..]);
+        let load = Self::start(
+            world,
+            Shape {
+                name,
+                url,
+                rate,
+                more,
+            },
+        );
         load.pass(100);
         load
+    }
+
+    /// Begins to ask; there may be no answers yet.
+    #[track_caller]
+    pub(crate) fn start(world: &'w World, shape: Shape<'_>) -> Self {
+        let words = ["load", shape.url, "--qps", shape.rate, "--timeout", TIMEOUT];
+        let rest = ["-t", "2h", "--progress", "never", "--json", "-"];
+        let [json, err] = [".json", ".err"].map(|end| world.file(&(shape.name.to_owned() + end)));
+        let child = world
+            .leno("client", &[&words, shape.more, &rest].concat())
+            .stdout(File::create(json).unwrap())
+            .stderr(File::create(err).unwrap())
+            .spawn()
+            .unwrap();
+        let name = shape.name.to_owned();
+        Self { world, child, name }
+    }
+
+    fn file(&self, end: &str) -> PathBuf {
+        self.world.file(&(self.name.clone() + end))
     }
 
     fn made(&self) -> u64 {
@@ -46,33 +81,45 @@ impl<'w> Load<'w> {
     #[track_caller]
     pub(crate) fn pass(&self, requests: u64) {
         let goal = self.made() + requests;
-        let said = || fs::read_to_string(self.world.file("load.err")).unwrap();
+        let said = || fs::read_to_string(self.file(".err")).unwrap();
         until(|| (self.made() >= goal).then_some(()), said);
+    }
+
+    /// Ends; what became of it.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Value {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::INT).unwrap();
+        self.child.wait().unwrap();
+        let said = fs::read_to_string(self.file(".json")).unwrap();
+        serde_json::from_str(&said).unwrap_or_else(|error| {
+            let err = fs::read_to_string(self.file(".err")).unwrap();
+            panic!("{error}: {said:?} {err:?}")
+        })
     }
 
     /// Ends; every request that fell due was answered as it should be.
     #[track_caller]
-    pub(crate) fn assert_nothing_lost(mut self) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::INT).unwrap();
-        self.child.wait().unwrap();
-        let said = fs::read_to_string(self.world.file("load.json")).unwrap();
-        let said: Value = serde_json::from_str(&said).unwrap();
+    pub(crate) fn assert_nothing_lost(self) {
+        let name = self.name.clone();
+        let said = self.end();
         let count = &said["DurationHistogram"]["Count"];
         let details = &said["Leno"];
-        assert_eq!(
-            said["RetCodes"],
-            json!({"200": count}),
-            "failures: {}",
+        let codes = &said["RetCodes"];
+        // An echo of bytes has no status.
+        let is_good = [json!({"200": count}), json!({"OK": count})].contains(codes);
+        assert!(
+            is_good,
+            "{name}: {codes}, failures: {}",
             details["Failures"]
         );
         assert_eq!(
             (&details["Failures"], &details["Unfinished"]),
             (&json!({}), &json!(0))
         );
-        assert!(count.as_u64() >= Some(100), "{count}");
+        assert!(count.as_u64() >= Some(100), "{name}: {count}");
         println!(
-            "{count} requests, none failed; slowest {} s",
+            "{name}: {count} requests, none failed; slowest {} s",
             said["DurationHistogram"]["Max"]
         );
     }

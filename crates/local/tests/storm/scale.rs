@@ -33,7 +33,7 @@ fn f17_memory_is_for_what_is_used() {
     let page: Value = serde_json::from_str(&world.control_page("/proxies").unwrap()).unwrap();
     let mut proxies = page["proxies"].as_array().unwrap().iter();
     let client = proxies
-        .find(|one| one["workload"] == "default/client")
+        .find(|one| one["workload"] == "default/client-0")
         .unwrap();
     assert_eq!(client["kinds"]["endpoints"]["wanted"], USED);
     let resident = world.resident_kib("client");

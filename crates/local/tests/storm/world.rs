@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use intercept::netns;
 use local::folder::Folder;
+use local::name::MeshName;
 use local::process::{Identity, Launcher};
 use local::state::State;
-use local::{Start, teardown};
+use local::{Programs, Start, command, teardown};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -135,9 +136,20 @@ impl World {
         self.folder.path().join("away")
     }
 
-    /// Brings up what `resources` say.
+    /// Brings up what `resources` say; a mesh that is up gets them.
     #[track_caller]
     pub(crate) fn up(&self, resources: &str) {
+        self.write(resources);
+        self.take(PATIENCE).unwrap();
+    }
+
+    /// Has the mesh's file taken by whoever keeps the mesh, and waits so long until all is ready.
+    pub(crate) fn take(&self, within: Duration) -> anyhow::Result<State> {
+        command::up_within(&self.start, within, &mut |_| {})
+    }
+
+    /// Has the mesh's file say what `resources` say, and does nothing more.
+    pub(crate) fn write(&self, resources: &str) {
         let (high, low) = (self.subnet >> 8, self.subnet & 255);
         let range = |first: u32, sixth: &str| {
             format!(
@@ -149,15 +161,52 @@ impl World {
         let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
         let (workloads, services) = (range(16, "fd16"), range(32, "fd17"));
         let spec = format!("spec: {{workloadCIDRs: {workloads}, serviceCIDRs: {services}}}\n");
-        fs::write(&self.start.source, format!("{config}{spec}{resources}")).unwrap();
-        local::up(&self.start).unwrap();
+        replace(&self.start.source, &format!("{config}{spec}{resources}"));
     }
 
-    /// Has `text` say what the mesh is to be, but for its configuration.
-    pub(crate) fn replace(&self, from: &str, to: &str) {
-        let text = fs::read_to_string(&self.start.source).unwrap();
-        assert!(text.contains(from), "{from} in {text}");
-        replace(&self.start.source, &text.replace(from, to));
+    /// Replaces all instances of a workload.
+    #[track_caller]
+    pub(crate) fn restart(&self, workload: &str) {
+        let place = (&*self.start.base, &self.start.name);
+        let workload = workload.parse().unwrap();
+        command::restart(place, &workload, PATIENCE, &mut |_| {}).unwrap();
+    }
+
+    /// Has all sidecars taken over from.
+    #[track_caller]
+    pub(crate) fn upgrade(&self) {
+        let place = (&*self.start.base, &self.start.name);
+        command::upgrade(place, &Programs::default(), &[], &mut |_| {}).unwrap();
+    }
+
+    /// Has all sidecars taken over from by that program.
+    pub(crate) fn upgrade_to(&self, program: &Path) -> anyhow::Result<()> {
+        let place = (&*self.start.base, &self.start.name);
+        let programs = Programs {
+            proxy: Some(program.to_path_buf()),
+            ..Programs::default()
+        };
+        command::upgrade(place, &programs, &[], &mut |_| {})
+    }
+
+    pub(crate) fn name(&self) -> &MeshName {
+        &self.start.name
+    }
+
+    /// Kills the supervisor, and gives the mesh another.
+    #[track_caller]
+    pub(crate) fn change_supervisor(&self) {
+        let before = self.state().supervisor;
+        send(before, Signal::KILL);
+        until(
+            || (!before.is_alive()).then_some(()),
+            || "it goes on".into(),
+        );
+        assert_ne!(local::up(&self.start).unwrap().supervisor, before);
+    }
+
+    pub(crate) fn down(&self) -> anyhow::Result<()> {
+        local::down(&self.start.base, &self.start.name)
     }
 
     fn layout(&self) -> Folder {
@@ -369,16 +418,35 @@ impl World {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
+    /// What `leno ps` says.
+    #[track_caller]
+    pub(crate) fn shown(&self) -> Value {
+        let mut command = Command::new(&self.start.launcher.program);
+        command.args(["ps", "-o", "json", "--runtime"]);
+        let output = command.arg(&self.start.base).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
     /// `leno`, in a workload as its user.
     pub(crate) fn leno(&self, workload: &str, args: &[&str]) -> Command {
-        let leno = &self.start.launcher.program;
-        let mut command = Command::new(leno);
-        command.args(["exec", "--name", self.start.name.as_str(), "--runtime"]);
+        let leno = self.start.launcher.program.to_str().unwrap();
+        self.exec(workload, &[&[leno], args].concat())
+    }
+
+    /// Any command, in a workload as its user.
+    pub(crate) fn exec(&self, workload: &str, words: &[&str]) -> Command {
+        let mut command = self.command(&["exec"]);
+        command.args([workload, "--"]).args(words);
         command
-            .arg(&self.start.base)
-            .args([workload, "--"])
-            .arg(leno)
-            .args(args);
+    }
+
+    /// One of `leno`'s own commands about this mesh.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.start.launcher.program);
+        command.args(words);
+        command.args(["--name", self.start.name.as_str(), "--runtime"]);
+        command.arg(&self.start.base);
         command
     }
 
@@ -403,7 +471,7 @@ impl Drop for World {
             }
         }
         if teardown::is_anything_left(&folder, &self.start.name) {
-            let _ = local::down(&self.start.base, &self.start.name);
+            let _ = self.down();
         }
     }
 }
@@ -428,7 +496,8 @@ fn replace(path: &Path, text: &str) {
     fs::rename(&new, path).unwrap();
 }
 
-fn send(process: Identity, signal: Signal) {
+#[track_caller]
+pub(crate) fn send(process: Identity, signal: Signal) {
     assert!(process.is_alive());
     kill_process(Pid::from_raw(process.pid).unwrap(), signal).unwrap();
 }

@@ -103,7 +103,7 @@ fn body(answer: &str) -> Value {
 #[test]
 fn readiness_follows_start_and_drain() {
     let state = state();
-    let mut check = |status, word: &str| {
+    let check = |status, word: &str| {
         let answer = ask(&state, Surface::Admin, "/ready");
         let starts = answer.starts_with(&format!("HTTP/1.1 {status} "));
         assert!(

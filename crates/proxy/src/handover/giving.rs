@@ -23,7 +23,8 @@ const REFUSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a successor needs of the quiet thread.
 pub(crate) enum Request {
-    /// Copies of all sockets, once nothing is written any more that it reads; or why there are none.
+    /// Copies of all sockets, once nothing is written any more that it reads; or why there are
+    /// none.
     Give(oneshot::Sender<Result<Vec<Handed>, String>>),
     /// It can serve: pages and names are to come from it alone from now on.
     Rest(oneshot::Sender<()>),

@@ -14,7 +14,8 @@ pub const SOCKETS_MAX: usize = 1024;
 /// Longest name of a listener, so that all their descriptions fit into a line.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// One thing that is said. Fields that are not known are left alone, so that a version can add some.
+/// One thing that is said. Fields that are not known are left alone, so that a version can add
+/// some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Line {

@@ -50,8 +50,6 @@ enum LastCall {
     None,
     /// The peer was told to begin nothing more; what it began before is still taken, until then.
     Until(u64),
-    /// It is asked once more: some answer at once, before what they had begun when they were told.
-    AgainUntil(u64),
     Done,
 }
 
@@ -147,9 +145,6 @@ impl Mux {
                 Ok(received) => {
                     at += received.consumed;
                     if let Event::Pong { payload: PING } = received.event {
-                        if let LastCall::Until(_) = drive.last_call {
-                            core.wire.ping(PING);
-                        }
                         drive.last_call = drive.last_call.answered();
                     }
                     self.on_event(&mut core, received.event, drive.client.as_ref());
@@ -391,7 +386,7 @@ impl Mux {
         let next = match (self.life(), drive.last_call) {
             (Life::Open, _) if now < drive.retire_ms => idle_due.min(drive.retire_ms),
             (Life::Open, _) => idle_due.min(retire_due),
-            (_, LastCall::Until(until) | LastCall::AgainUntil(until)) => until,
+            (_, LastCall::Until(until)) => until,
             _ => u64::MAX,
         };
         let rest_due = match drive.rested || streams > 0 {
@@ -441,10 +436,8 @@ impl Mux {
                 drive.last_call = LastCall::Until(due(now, LAST_CALL));
                 self.wake_driver();
             }
-            LastCall::Until(until) | LastCall::AgainUntil(until) if now >= until => {
-                drive.last_call = LastCall::Done;
-            }
-            LastCall::Until(_) | LastCall::AgainUntil(_) => {}
+            LastCall::Until(until) if now >= until => drive.last_call = LastCall::Done,
+            LastCall::Until(_) => {}
             LastCall::Done => return streams == 0 && self.has_written(),
         }
         if drive.last_call == LastCall::Done {
@@ -459,8 +452,7 @@ impl Mux {
 impl LastCall {
     fn answered(self) -> Self {
         match self {
-            Self::Until(until) => Self::AgainUntil(until),
-            Self::AgainUntil(_) => Self::AgainUntil(0),
+            Self::Until(_) => Self::Until(0),
             other => other,
         }
     }

@@ -250,3 +250,24 @@ pub(super) fn build(
         endpoints,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_workers_that_went_are_dropped() {
+        let in_use = InUse::default();
+        assert_eq!(in_use.total(), 0);
+        for _ in 0..100 {
+            in_use.add().store(0, Ordering::Relaxed);
+        }
+        let held = [in_use.add(), in_use.add()];
+        held.iter()
+            .for_each(|count| count.store(3, Ordering::Relaxed));
+        assert_eq!(in_use.total(), 6);
+        let counts = in_use.0.load();
+        // The one before, whose worker went since, and these.
+        assert!(counts.as_ref().is_some_and(|counts| counts.len() <= 3));
+    }
+}

@@ -2,7 +2,7 @@
 
 use model::{Edge, Protocol, Route};
 use testkit::h2::Request;
-use testkit::{H2Client, H2Server, RawClient, ScriptedUpstream, Step};
+use testkit::{EchoServer, H2Client, H2Server, RawClient, ScriptedUpstream, Step};
 
 use crate::world::{SHOP, cluster, gateway, listener, plane, secured, start, to_app};
 
@@ -72,6 +72,22 @@ fn timeouts_are_not_for_websockets() {
 }
 
 #[test]
+fn applications_of_which_nothing_is_said_are_asked_over_http_1() {
+    let app = EchoServer::start();
+    let (plane, proxy, browser) = secured(app.addr());
+    let mut client = browser.connect_h2(gateway(&proxy), SHOP);
+    assert_eq!(client.post("/one", "hello").text(), "hello");
+    assert_eq!(app.requests()[0].start, "POST /one HTTP/1.1");
+    // Declared, they are asked as they want.
+    let app = H2Server::start();
+    plane.cluster(&cluster("app", app.addr(), Protocol::Http2));
+    let dump = || proxy.admin("/config_dump").text();
+    testkit::until("it is declared", || dump().contains("\"http2\""));
+    assert_eq!(client.post("/two", "").status, 200);
+    let _ = app.request("/two");
+}
+
+#[test]
 fn grpc_through_tls() {
     let app = H2Server::start();
     let (_plane, proxy, browser) = secured(app.addr());
@@ -86,6 +102,7 @@ fn grpc_through_tls() {
 fn http_2_without_tls_is_taken_by_prior_knowledge() {
     let app = H2Server::start();
     let plane = plane(app.addr());
+    plane.cluster(&cluster("app", app.addr(), Protocol::Http2));
     plane.listener(&listener(Edge::Plaintext, to_app()));
     let proxy = start(&plane);
     let mut client = H2Client::connect(gateway(&proxy));

@@ -115,7 +115,6 @@ fn stripping() -> Vec<Route> {
 fn paths_and_hosts_are_rewritten_for_http_1() {
     let app = EchoServer::start();
     let plane = plane(app.addr());
-    plane.cluster(&cluster("app", app.addr(), Protocol::Http1));
     plane.listener(&listener(Edge::Plaintext, stripping()));
     let proxy = start(&plane);
     let mut client = RawClient::connect(gateway(&proxy));

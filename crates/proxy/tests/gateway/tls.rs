@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use model::{Edge, HostMatch};
+use model::{Edge, HostMatch, Protocol};
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use testkit::client::End;
 use testkit::{Browser, EchoServer, H2Server, RawClient};
 
 use crate::world::{
-    SHOP, exact, gateway, listener, plane, secured, shop, shown, start, tell_certificate, to_app,
+    SHOP, cluster, exact, gateway, listener, plane, secured, shop, shown, start, tell_certificate,
+    to_app,
 };
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -130,7 +131,10 @@ fn whoever_asks_for_an_unknown_name_is_turned_away_with_an_alert() {
 #[test]
 fn protocol_is_agreed_on() {
     let app = H2Server::start();
-    let (_plane, proxy, browser) = secured(app.addr());
+    let (plane, proxy, browser) = secured(app.addr());
+    plane.cluster(&cluster("app", app.addr(), Protocol::Http2));
+    let dump = || proxy.admin("/config_dump").text();
+    testkit::until("it is declared", || dump().contains("\"http2\""));
     let at = gateway(&proxy);
     let agreed = |offered: &[&[u8]]| {
         let client = browser.offering(offered).connect(at, SHOP);

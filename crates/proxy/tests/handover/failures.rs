@@ -35,7 +35,7 @@ impl World {
 
     /// It serves, reloads, and can still be succeeded.
     #[track_caller]
-    fn is_well(self) {
+    fn goes_on_well(self) {
         assert_eq!(self.serving.admin("/ready").text(), "ready\n");
         let sidecar = Self::sidecar(&self.place, &self.app);
         let changed = sidecar.route("filters: [{setResponseHeader: {name: x-new, value: a}}]");
@@ -76,7 +76,7 @@ fn successor_that_cannot_read_its_configuration_is_not_noticed() {
     let world = World::start();
     fails(&format!("{}\nfoo: 1\n", world.place.key()), "unknown key");
     assert!(!world.serving.stderr().contains("handing over"));
-    world.is_well();
+    world.goes_on_well();
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn successor_that_cannot_bind_changes_nothing() {
     let sidecar = sidecar.listen(&taken.addr().to_string());
     fails(&sidecar.yaml(), "cannot be bound");
     says(&world.serving, "does not take over");
-    world.is_well();
+    world.goes_on_well();
 }
 
 /// One that has everything but somebody who tells it what to do.
@@ -112,7 +112,7 @@ fn successor_that_dies_before_it_is_ready_changes_nothing() {
             world.serving.stderr().matches("does not take over").count() > before
         });
     }
-    world.is_well();
+    world.goes_on_well();
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn only_one_at_a_time_takes_over() {
     fails(&second, "another one is taking over");
     first.process().signal(Signal::KILL);
     says(&world.serving, "does not take over");
-    world.is_well();
+    world.goes_on_well();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{EchoServer, RawClient, Traffic, until};
 
-use crate::world::{PROXY, Place};
+use crate::world::{PROXY, Place, spawn};
 
 /// A proxy that was started with sockets; it is killed when dropped.
 struct Started {
@@ -46,7 +46,7 @@ impl Started {
         let log = || std::fs::read_to_string(dir.path().join("stderr")).unwrap();
         let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", log()));
         // What it says later, nobody reads.
-        std::thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
+        spawn(move || stdout.read_to_end(&mut Vec::new()));
         Self { child, dir, ready }
     }
 

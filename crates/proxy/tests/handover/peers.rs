@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use testkit::{DEADLINE, EchoServer, ProxyProcess, Sidecar, until};
 
-use crate::world::{PROXY, Place, ended, says, start};
+use crate::world::{PROXY, Place, ended, says, spawn, start};
 
 /// What a successor says first.
 const TAKE: &[u8; 23] = b"{\"take\":{\"version\":1}}\n";
@@ -93,7 +93,7 @@ fn predecessor_that_says_rubbish_is_not_succeeded() {
     ] {
         let _ = std::fs::remove_file(place.path());
         let listener = UnixListener::bind(place.path()).unwrap();
-        let other = std::thread::spawn(move || {
+        let other = spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut heard = [0; TAKE.len()];
             stream.read_exact(&mut heard).unwrap();

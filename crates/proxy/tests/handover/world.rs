@@ -35,6 +35,10 @@ pub(crate) fn start(yaml: &str) -> ProxyProcess {
     ProxyProcess::start(PROXY, yaml)
 }
 
+pub(crate) fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    thread::Builder::new().spawn(run).unwrap()
+}
+
 /// Waits for a process that has been succeeded.
 #[track_caller]
 #[expect(
@@ -82,7 +86,7 @@ impl Load {
         let shared = Arc::new(Shared::default());
         let clients = (0..clients).map(|_| {
             let (shared, client) = (Arc::clone(&shared), client.clone());
-            thread::spawn(move || shared.run(client()))
+            spawn(move || shared.run(client()))
         });
         Self {
             name,
@@ -249,9 +253,9 @@ impl Parrot {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         // It ends with the test's process.
-        thread::spawn(move || {
+        spawn(move || {
             for stream in listener.incoming().flatten() {
-                thread::spawn(move || parrot(stream));
+                spawn(move || parrot(stream));
             }
         });
         Self { addr }

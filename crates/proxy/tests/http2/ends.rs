@@ -2,8 +2,7 @@
 
 use crate::world::{World, get, http2, http2_with, limits, played, post};
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
-use testkit::h2::{Frame, code, flag, kind};
+use testkit::h2::{Frame, code, kind};
 use testkit::{Frames, H2Server, until};
 
 /// What a goodbye says that leaves streams time to arrive (RFC 9113, section 6.8).
@@ -49,46 +48,6 @@ fn drain_says_goodbye_and_finishes_what_is_in_flight() {
         "{came:?}"
     );
     ends_well(world);
-}
-
-/// Some answer a ping before they send what they had begun when they were told to go.
-#[test]
-fn stream_that_comes_after_the_first_answer_to_a_goodbye_is_taken() {
-    // A machine that slept for longer than a goodbye waits proves nothing.
-    while !is_late_stream_taken() {}
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "only whether the proxy has waited depends on it"
-)]
-fn is_late_stream_taken() -> bool {
-    const LAST_CALL: Duration = Duration::from_secs(1);
-    let world = http2();
-    let mut frames = in_flight(&world);
-    frames.stop_answering();
-    let told = Instant::now();
-    world.proxy.signal(Signal::TERM);
-    assert_eq!(frames.find_kind(kind::GOAWAY).number(0), LAST);
-    for stream in [None, Some(3)] {
-        let ping = frames.find_kind(kind::PING);
-        let begun = stream.map(|stream| Frame::get(stream, "/status/204"));
-        let answer = Frame::new(kind::PING, flag::ACK, 0, ping.payload);
-        frames.send(&begun.into_iter().chain([answer]).collect::<Vec<_>>());
-    }
-    let goodbye = frames.find("the second goodbye", |frame| {
-        frame.kind == kind::GOAWAY && frame.number(0) != LAST
-    });
-    if told.elapsed() >= LAST_CALL {
-        return false;
-    }
-    assert_eq!(goodbye.number(0), 3);
-    frames.send(&[Frame::data(1, [], true)]);
-    let came = frames.read_to_end();
-    let ends = |stream| move |frame: &&Frame| frame.stream == stream && frame.is_end();
-    assert!(came.iter().find(ends(1)).is_some(), "{came:?}");
-    ends_well(world);
-    true
 }
 
 #[test]

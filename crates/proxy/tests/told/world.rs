@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use model::{
-    Backend, Balance, Cluster, Direction, Discovery, Endpoint, HostMatch, Listener,
-    ListenerProtocol, Protocol, Route, TlsMode, Transport,
+    Backend, Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol,
+    Protocol, Route, TlsMode, Transport,
 };
 use serde_json::Value;
 use testkit::proxy::Launched;

@@ -40,7 +40,7 @@ pub(super) struct Chain {
 enum Does {
     Http(Http),
     /// Its hosts are the server names that it is for.
-    Opaque(Route),
+    Opaque(Box<Route>),
 }
 
 /// Names that say nothing, and never make a difference.
@@ -108,7 +108,7 @@ fn plan_mesh(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>) {
         chains.push(chain(&tls::ALPN_HTTP, does, label("mesh-http", 0)));
     }
     for (index, route) in opaque.iter().enumerate() {
-        let does = Does::Opaque(route.clone());
+        let does = Does::Opaque(Box::new(route.clone()));
         chains.push(chain(&[tls::ALPN_TCP], does, label("mesh-tcp", index)));
     }
 }
@@ -150,7 +150,7 @@ fn plan_plaintext(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>
             false => &[RAW, TLS],
         };
         for transport in transports {
-            let does = Does::Opaque(route.clone());
+            let does = Does::Opaque(Box::new(route.clone()));
             let words = format!("{transport}tcp");
             chains.push(chain(transport, &[], does, label(&words, index)));
         }
@@ -166,7 +166,7 @@ pub(super) fn gather(chains: &[Chain], by_routes: bool, at: &Place<'_>) -> Resul
     for chain in chains {
         match &chain.does {
             Does::Http(settings) => http = http.or(Some(settings)),
-            Does::Opaque(route) if !opaque.contains(route) => opaque.push(route.clone()),
+            Does::Opaque(route) if !opaque.contains(route) => opaque.push(Route::clone(route)),
             Does::Opaque(_) => {}
         }
     }
@@ -278,7 +278,11 @@ pub(super) fn decode(
             }
             Does::Http(http::decode(only, name, &at.item("filters", 0), notes)?)
         }
-        filters => Does::Opaque(opaque::decode(filters, &matcher.server_names, at)?),
+        filters => Does::Opaque(Box::new(opaque::decode(
+            filters,
+            &matcher.server_names,
+            at,
+        )?)),
     };
     Ok(Chain {
         transport: matcher.transport_protocol,

@@ -1,9 +1,9 @@
-//! What was found out about this machine. Made by `gather`, read by `judge`; says nothing of what it
-//! means.
+//! What was found out about this machine. Made by `gather`, read by `judge`; says nothing of what
+//! it means.
 
 use std::path::PathBuf;
 
-use local::inspect::Groups;
+use local::machine::{Groups, Tool};
 
 /// Everything that is looked at.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Facts {
     pub(super) pidfd: bool,
     pub(super) ipv6: bool,
     pub(super) cgroups: Groups,
-    /// Ranges that the mesh wants, with what they are for.
-    pub(super) wanted: Vec<(String, &'static str)>,
+    /// Ranges that the mesh wants.
+    pub(super) wanted: Vec<String>,
     /// Those of them that lead elsewhere already: which, where to.
     pub(super) taken: Vec<(String, String)>,
     /// Whether the machine's rules see what crosses its bridges; none: without `br_netfilter`.
@@ -39,17 +39,4 @@ pub(super) struct Facts {
     pub(super) descriptors: Option<u64>,
     /// Seconds since 1970.
     pub(super) clock: u64,
-}
-
-/// A program that changes the kernel's rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
-    /// Not there.
-    Absent,
-    /// There; not tried, without root.
-    Untried,
-    /// It put our rules into a namespace.
-    Works,
-    /// It did not, and said that.
-    Fails(String),
 }

@@ -1,29 +1,34 @@
-//! Finds out about this machine. What can only be known by trying is tried in a network namespace
-//! that is made for it. Must never change anything else, nor fail where something is not there.
+//! Finds out about this machine: `local::machine` tries, the rest is read. Must never change
+//! anything, nor fail where something is not there.
 
 use std::fs;
 use std::io;
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use control::kinds::{MeshConfig, Object};
 use control::source::Source;
-use intercept::{Backend, Cidr, Error, Policy, netns};
-use local::inspect::{self, Groups};
+use local::folder;
+use local::machine::{self, Groups, Trial};
 use rustix::fs::{Access, access};
-use rustix::io::Errno;
-use rustix::net::sockopt::ip_original_dst;
 use rustix::process::{PidfdFlags, Resource, geteuid, getpid, getrlimit, pidfd_open};
 
-use super::facts::{Facts, Tool};
+use super::facts::Facts;
 
 /// `file`: the mesh that is to run here.
 pub(super) fn facts(file: Option<&Path>, runtime: &Path) -> anyhow::Result<Facts> {
     let wanted = wanted(file)?;
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    // As `leno up` does: where root's are kept, nobody else's are.
+    let runtime = match runtime == Path::new(folder::BASE) {
+        true => folder::base(),
+        false => runtime.to_owned(),
+    };
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
     let version = numbers(&release);
     let is_root = geteuid().is_root();
     let trial = Trial::run(is_root);
@@ -40,14 +45,14 @@ pub(super) fn facts(file: Option<&Path>, runtime: &Path) -> anyhow::Result<Facts
         pidfd: pidfd_open(getpid(), PidfdFlags::empty()).is_ok(),
         ipv6: has_ipv6(),
         cgroups: Groups::find(),
-        taken: taken(&wanted),
+        taken: machine::taken(&wanted),
         wanted,
         bridge_filter: flag("/proc/sys/net/bridge/bridge-nf-call-iptables"),
         forwarding: (
             flag("/proc/sys/net/ipv4/ip_forward") == Some(true),
             flag("/proc/sys/net/ipv6/conf/all/forwarding") == Some(true),
         ),
-        runtime: (runtime.to_owned(), unfit(runtime)),
+        runtime: (runtime.clone(), unfit(&runtime)),
         // Sidecars raise their own limit as far as it goes.
         descriptors: getrlimit(Resource::Nofile).maximum,
         clock: SystemTime::now()
@@ -56,7 +61,7 @@ pub(super) fn facts(file: Option<&Path>, runtime: &Path) -> anyhow::Result<Facts
     })
 }
 
-fn wanted(file: Option<&Path>) -> anyhow::Result<Vec<(String, &'static str)>> {
+fn wanted(file: Option<&Path>) -> anyhow::Result<Vec<String>> {
     let mut config = MeshConfig::default();
     if let Some(file) = file {
         let resources = Source::open(vec![file.to_path_buf()]).read()?;
@@ -67,24 +72,8 @@ fn wanted(file: Option<&Path>) -> anyhow::Result<Vec<(String, &'static str)>> {
         });
         config = found.unwrap_or_default();
     }
-    let shown = |ranges: &[control::kinds::Cidr], what| {
-        let ranges = ranges.iter().map(|range| (range.to_string(), what));
-        ranges.collect::<Vec<_>>()
-    };
-    let mut wanted = shown(&config.workload_cidrs, "workloads");
-    wanted.extend(shown(&config.service_cidrs, "Services"));
-    Ok(wanted)
-}
-
-/// Those that lead elsewhere; without `ip` nobody knows.
-fn taken(wanted: &[(String, &'static str)]) -> Vec<(String, String)> {
-    let routes = inspect::routes().unwrap_or_default();
-    let clash = |text: &String| {
-        let range: Cidr = text.parse().ok()?;
-        let (_, by) = routes.iter().find(|(route, _)| route.overlaps(&range))?;
-        Some((text.clone(), by.clone()))
-    };
-    wanted.iter().filter_map(|(range, _)| clash(range)).collect()
+    let ranges = config.workload_cidrs.iter().chain(&config.service_cidrs);
+    Ok(ranges.map(ToString::to_string).collect())
 }
 
 /// `6.8.0-45-generic` → 6.8.
@@ -126,133 +115,12 @@ fn unfit(folder: &Path) -> Option<String> {
     (!found.is_dir()).then(|| "is no folder".to_owned())
 }
 
-/// What was tried in a namespace that is gone again.
-struct Trial {
-    made: Option<Result<(), String>>,
-    nft: Tool,
-    iptables: Tool,
-    ip6tables: Tool,
-    original_destination: Option<bool>,
-}
-
-impl Trial {
-    fn run(is_root: bool) -> Self {
-        let made = is_root.then(Namespace::make);
-        let untried = |program| if is_there(program) { Tool::Untried } else { Tool::Absent };
-        let mut trial = Self {
-            nft: untried("nft"),
-            iptables: untried("iptables-restore"),
-            ip6tables: untried("ip6tables-restore"),
-            original_destination: None,
-            made: None,
-        };
-        match made {
-            Some(Ok(namespace)) => {
-                trial.made = Some(Ok(()));
-                trial.try_rules(&namespace.path());
-            }
-            Some(Err(said)) => trial.made = Some(Err(said)),
-            None => {}
-        }
-        trial
-    }
-
-    fn try_rules(&mut self, namespace: &Path) {
-        let apply = |backend| intercept::apply(Some(namespace), &Policy::default(), backend);
-        let mut original = |works: bool| {
-            let answer = works.then(|| netns::inside(namespace, knows_destinations));
-            let answer = answer.and_then(Result::ok).flatten();
-            self.original_destination = self.original_destination.or(answer);
-        };
-        let nft = apply(Backend::Nft);
-        original(nft.is_ok());
-        self.nft = tool(nft.err());
-        let _ = intercept::remove(Some(namespace), Backend::Nft);
-        let iptables = apply(Backend::Iptables);
-        original(iptables.is_ok());
-        (self.iptables, self.ip6tables) = match iptables.err() {
-            // It takes the two in turn.
-            Some(error) if program(&error).is_some_and(|name| name.starts_with("ip6")) => {
-                (Tool::Works, tool(Some(error)))
-            }
-            error => {
-                let both = tool(error);
-                (both.clone(), both)
-            }
-        };
-    }
-}
-
-fn tool(error: Option<Error>) -> Tool {
-    match error {
-        None => Tool::Works,
-        Some(Error::Missing { .. }) => Tool::Absent,
-        Some(error) => Tool::Fails(error.to_string().lines().collect::<Vec<_>>().join(" ")),
-    }
-}
-
-const fn program(error: &Error) -> Option<&'static str> {
-    match error {
-        Error::Missing { program, .. }
-        | Error::Refused { program, .. }
-        | Error::Run { program, .. } => Some(program),
-        Error::Namespace { .. } | Error::Neither { .. } => None,
-    }
-}
-
-/// Whether the kernel remembers where connections were made to. For one that was not redirected it
-/// says that it has nothing, if it is able to.
-fn knows_destinations() -> Option<bool> {
-    run("ip", &["link", "set", "lo", "up"])?;
-    let listener = TcpListener::bind("127.0.0.1:0").ok()?;
-    let address = listener.local_addr().ok()?;
-    let _client = TcpStream::connect(address).ok()?;
-    let (accepted, _) = listener.accept().ok()?;
-    match ip_original_dst(&accepted) {
-        Ok(_) | Err(Errno::NOENT) => Some(true),
-        Err(_) => Some(false),
-    }
-}
-
-/// A network namespace, removed when dropped.
-struct Namespace(String);
-
-impl Namespace {
-    fn make() -> Result<Self, String> {
-        let name = format!("leno-check-{}", std::process::id());
-        let output = run("ip", &["netns", "add", &name]).ok_or("there is no `ip`")?;
-        match output.status.success() {
-            true => Ok(Self(name)),
-            false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-        }
-    }
-
-    fn path(&self) -> PathBuf {
-        Path::new("/run/netns").join(&self.0)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        run("ip", &["netns", "del", &self.0]);
-    }
-}
-
-fn run(program: &str, args: &[&str]) -> Option<Output> {
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).output().ok()
-}
-
 /// The first line that a program says.
 fn say(program: &str, args: &[&str]) -> Option<String> {
-    let output = run(program, args)?;
+    let mut command = Command::new(program);
+    let output = command.args(args).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some(text.lines().next().unwrap_or_default().to_owned())
-}
-
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 #[cfg(test)]
@@ -272,7 +140,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(unfit(&folder.path().join("run/leno")), None);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(unfit(folder.path()), Some("others may write there".to_owned()));
+        assert_eq!(
+            unfit(folder.path()),
+            Some("others may write there".to_owned())
+        );
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
@@ -286,11 +157,7 @@ mod tests {
         let text = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n\
                     spec: {workloadCIDRs: [10.1.0.0/24], serviceCIDRs: [10.2.0.0/24]}\n";
         fs::write(&file, text).unwrap();
-        let expected = [
-            ("10.1.0.0/24".to_owned(), "workloads"),
-            ("10.2.0.0/24".to_owned(), "Services"),
-        ];
-        assert_eq!(wanted(Some(&file)).unwrap(), expected);
+        assert_eq!(wanted(Some(&file)).unwrap(), ["10.1.0.0/24", "10.2.0.0/24"]);
         assert_eq!(wanted(None).unwrap().len(), 4);
         assert!(wanted(Some(&folder.path().join("none"))).is_err());
     }

@@ -1,8 +1,9 @@
 //! What the facts mean: a line for each, with what follows and what to do. Pure.
 
+use local::machine::Tool;
 use serde::Serialize;
 
-use super::facts::{Facts, Tool};
+use super::facts::Facts;
 
 /// What each process is watched by (`pidfd_open`) came with it.
 const KERNEL_MIN: (u32, u32) = (5, 3);
@@ -10,6 +11,15 @@ const KERNEL_MIN: (u32, u32) = (5, 3);
 const DESCRIPTORS_MIN: u64 = 20_000;
 /// 2025-01-01: clocks that were never set begin in 1970, 2000 or when their firmware was made.
 const CLOCK_MIN: u64 = 1_735_689_600;
+
+/// Checks of what only meshes of root use.
+const OF_ROOT: [&str; 5] = [
+    "iproute2",
+    "network namespaces",
+    "interception",
+    "interception of IPv6",
+    "original destination",
+];
 
 /// Whether all is well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,12 +59,7 @@ fn ok(name: &'static str, found: impl Into<String>) -> Line {
 }
 
 /// `said`: what follows, and what to do.
-fn line(
-    name: &'static str,
-    status: Status,
-    found: impl Into<String>,
-    said: [&str; 2],
-) -> Line {
+fn line(name: &'static str, status: Status, found: impl Into<String>, said: [&str; 2]) -> Line {
     let [follows, hint] = said.map(str::to_owned);
     Line {
         name,
@@ -88,7 +93,15 @@ pub(super) fn judge(facts: &Facts) -> Vec<Line> {
         descriptors,
         clock,
     ];
-    checks.iter().map(|check| check(facts)).collect()
+    let mut lines: Vec<_> = checks.iter().map(|check| check(facts)).collect();
+    // Without root, a mesh needs nothing of the network but loopback.
+    let spared = lines
+        .iter_mut()
+        .filter(|line| !facts.is_root && OF_ROOT.contains(&line.name));
+    for line in spared.filter(|line| line.status == Missing) {
+        line.status = Warning;
+    }
+    lines
 }
 
 fn root(facts: &Facts) -> Line {
@@ -96,9 +109,11 @@ fn root(facts: &Facts) -> Line {
     if facts.is_root {
         return ok(name, "yes");
     }
-    let follows = "without root: no network namespaces and no users for workloads; `leno up` \
-                   cannot run, sidecars can be started by hand on loopback";
-    line(name, Missing, "no", [follows, "run it with sudo; docs/local.md"])
+    let follows = "without root: no network namespaces, no users for workloads and no \
+                   interception; `leno up` runs everything as you, on loopback, and tells \
+                   applications where to call";
+    let hint = "run it with sudo for all of it; docs/rootless.md";
+    line(name, Warning, "no", [follows, hint])
 }
 
 fn kernel(facts: &Facts) -> Line {
@@ -117,18 +132,33 @@ fn iproute2(facts: &Facts) -> Line {
         return ok(name, version);
     }
     let follows = "without ip: no network namespaces; `leno up` cannot make a mesh's network";
-    line(name, Missing, "no `ip` in $PATH", [follows, "install the package iproute2"])
+    line(
+        name,
+        Missing,
+        "no `ip` in $PATH",
+        [follows, "install the package iproute2"],
+    )
 }
 
 fn network_namespaces(facts: &Facts) -> Line {
     let name = "network namespaces";
     match &facts.network_namespace {
         Some(Ok(())) => ok(name, "can be made"),
-        None => line(name, Warning, "not tried without root", ["", "run it with sudo"]),
+        None => line(
+            name,
+            Warning,
+            "not tried without root",
+            ["", "run it with sudo"],
+        ),
         Some(Err(said)) => {
             let follows = "without network namespaces: `leno up` has no place for workloads";
             let hint = "in a container: run it privileged, with /run/netns writable";
-            line(name, Missing, format!("cannot be made ({said})"), [follows, hint])
+            line(
+                name,
+                Missing,
+                format!("cannot be made ({said})"),
+                [follows, hint],
+            )
         }
     }
 }
@@ -157,7 +187,12 @@ fn interception(facts: &Facts) -> Line {
                            connections to a sidecar, and runs only workloads with `sidecar: \
                            {enabled: false}` or `interception: none`";
             let found = "neither nft nor iptables is in $PATH";
-            line(name, Missing, found, [follows, "install the package nftables"])
+            line(
+                name,
+                Missing,
+                found,
+                [follows, "install the package nftables"],
+            )
         }
         (nft, iptables) => {
             let found = format!("{}; {}", why("nft", nft), why("iptables", iptables));
@@ -185,9 +220,12 @@ fn interception_v6(facts: &Facts) -> Line {
         _ if !facts.ipv6 => ok(name, "not needed: there is no IPv6"),
         (Tool::Works, _) => ok(name, "nft works"),
         (_, Tool::Works) => ok(name, "ip6tables works"),
-        (Tool::Untried, _) | (_, Tool::Untried) => {
-            line(name, Warning, "not tried without root", ["", "run it with sudo"])
-        }
+        (Tool::Untried, _) | (_, Tool::Untried) => line(
+            name,
+            Warning,
+            "not tried without root",
+            ["", "run it with sudo"],
+        ),
         (nft, ip6tables) => {
             let found = format!("{}; {}", why("nft", nft), why("ip6tables", ip6tables));
             let follows = "IPv6 would pass beside the sidecar, so `leno up` does not start";
@@ -201,12 +239,22 @@ fn original_destination(facts: &Facts) -> Line {
     let name = "original destination";
     match facts.original_destination {
         Some(true) => ok(name, "the kernel tells it"),
-        None => line(name, Warning, "not tried", ["", "run it with sudo, and with nft or iptables"]),
+        None => line(
+            name,
+            Warning,
+            "not tried",
+            ["", "run it with sudo, and with nft or iptables"],
+        ),
         Some(false) => {
             let follows = "a sidecar cannot know where a redirected connection was made to, and \
                            closes it";
             let hint = "load the kernel's modules nf_conntrack and nf_nat";
-            line(name, Missing, "the kernel does not tell it (SO_ORIGINAL_DST)", [follows, hint])
+            line(
+                name,
+                Missing,
+                "the kernel does not tell it (SO_ORIGINAL_DST)",
+                [follows, hint],
+            )
         }
     }
 }
@@ -217,7 +265,15 @@ fn pidfd(facts: &Facts) -> Line {
         return ok(name, "yes");
     }
     let follows = "processes cannot be watched; `leno up` cannot keep them";
-    line(name, Missing, "no", [follows, "take a kernel of 5.3 or later; in a container, allow pidfd_open"])
+    line(
+        name,
+        Missing,
+        "no",
+        [
+            follows,
+            "take a kernel of 5.3 or later; in a container, allow pidfd_open",
+        ],
+    )
 }
 
 fn ipv6(facts: &Facts) -> Line {
@@ -234,9 +290,14 @@ fn cgroups(facts: &Facts) -> Line {
     let name = "cgroups";
     let cgroups = &facts.cgroups;
     let Some(version) = cgroups.version else {
-        let follows = "without cgroups: limits of workloads cannot hold, and `leno ps` shows neither \
-                       CPU nor memory; meshes without `resources` run";
-        return line(name, Warning, "none", [follows, "mount cgroup2 at /sys/fs/cgroup"]);
+        let follows = "without cgroups: limits of workloads cannot hold, and `leno ps` shows \
+                       neither CPU nor memory; meshes without `resources` run";
+        return line(
+            name,
+            Warning,
+            "none",
+            [follows, "mount cgroup2 at /sys/fs/cgroup"],
+        );
     };
     let found = format!("version {version}");
     if !cgroups.writable && !facts.is_root {
@@ -246,7 +307,12 @@ fn cgroups(facts: &Facts) -> Line {
     if !cgroups.writable {
         let follows = "limits of workloads cannot hold; meshes without `resources` run";
         let hint = "in a container: run it with its own writable cgroup tree";
-        return line(name, Warning, format!("{found}, not writable"), [follows, hint]);
+        return line(
+            name,
+            Warning,
+            format!("{found}, not writable"),
+            [follows, hint],
+        );
     }
     let missing: Vec<_> = [("cpu", cgroups.cpu), ("memory", cgroups.memory)]
         .into_iter()
@@ -258,20 +324,27 @@ fn cgroups(facts: &Facts) -> Line {
     let without = missing.join(" and ");
     let follows = format!("`resources: {{limits: …}}` of {without} is refused");
     let hint = "add the controller to cgroup.subtree_control, or to the kernel's command line";
-    line(name, Warning, format!("{found} without {without}"), [&follows, hint])
+    line(
+        name,
+        Warning,
+        format!("{found} without {without}"),
+        [&follows, hint],
+    )
 }
 
 fn addresses(facts: &Facts) -> Line {
     let name = "addresses";
-    let wanted: Vec<_> = facts.wanted.iter().map(|(range, _)| range.as_str()).collect();
     if facts.taken.is_empty() {
-        return ok(name, format!("{} are free", wanted.join(", ")));
+        return ok(name, format!("{} are free", facts.wanted.join(", ")));
     }
-    let taken = facts.taken.iter().map(|(range, by)| format!("{range} leads to {by}"));
+    let taken = facts
+        .taken
+        .iter()
+        .map(|(range, by)| format!("{range} leads to {by}"));
     let found = taken.collect::<Vec<_>>().join(", ");
     let follows = "`leno up` refuses a mesh with these ranges";
-    let hint = "take the mesh down that has them, or give others: workloadCIDRs and serviceCIDRs of \
-                MeshConfig";
+    let hint = "take the mesh down that has them, or give others: workloadCIDRs and serviceCIDRs \
+                of MeshConfig";
     line(name, Warning, found, [follows, hint])
 }
 
@@ -284,7 +357,12 @@ fn bridge_filter(facts: &Facts) -> Line {
                            cannot reach each other";
             let hint = "let the bridges leno-MESH pass: iptables -I FORWARD -i leno-+ -o leno-+ -j \
                         ACCEPT";
-            line(name, Warning, "what crosses them is filtered (br_netfilter)", [follows, hint])
+            line(
+                name,
+                Warning,
+                "what crosses them is filtered (br_netfilter)",
+                [follows, hint],
+            )
         }
     }
 }
@@ -312,7 +390,7 @@ fn runtime(facts: &Facts) -> Line {
         return ok(name, format!("{shown} can be written"));
     };
     let follows = "`leno up` has no place for what it keeps";
-    let hint = "give another folder with --runtime, one that is root's alone";
+    let hint = "give another folder with --runtime, one that is yours alone";
     line(name, Missing, format!("{shown}: {wrong}"), [follows, hint])
 }
 
@@ -326,7 +404,12 @@ fn descriptors(facts: &Facts) -> Line {
             let connections = limit / 2;
             let follows = format!("a sidecar takes about {connections} connections at a time");
             let hint = "raise the hard limit: ulimit -Hn, or LimitNOFILE of the unit";
-            line(name, Warning, format!("{limit} for a process"), [&follows, hint])
+            line(
+                name,
+                Warning,
+                format!("{limit} for a process"),
+                [&follows, hint],
+            )
         }
     }
 }
@@ -338,7 +421,12 @@ fn clock(facts: &Facts) -> Line {
     }
     let follows = "certificates would be of a time that is not now: none but this machine's own \
                    sidecars take them, and these not after the clock is set";
-    line(name, Missing, "is before 2025", [follows, "set it before `leno up`: NTP, or date -s"])
+    line(
+        name,
+        Missing,
+        "is before 2025",
+        [follows, "set it before `leno up`: NTP, or date -s"],
+    )
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub(super) struct Args {
     reviews_version: Word<Version>,
 
     /// What it calls itself in its answers; default: what it serves.
-    #[arg(long, env = "LENO_WORKLOAD")]
+    #[arg(long, env = "LENO_INSTANCE")]
     name: Option<String>,
 }
 
@@ -109,6 +109,6 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     // Any outcome means that a signal has come.
     let _ = (&end).read(&mut [0]);
     server.stop();
-    eprintln!("{} answers", server.join());
+    eprintln!("answers: {}", server.join());
     Ok(())
 }

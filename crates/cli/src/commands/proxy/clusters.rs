@@ -7,7 +7,7 @@ use crate::output::{Cell, Output, Screen, Table, Tone};
 
 const HEADS: [&str; 7] = [
     "CLUSTER",
-    "PROTOCOL",
+    "PROTO",
     "ENDPOINT",
     "HEALTH",
     "ACTIVE",
@@ -32,7 +32,11 @@ fn render(clusters: &[Cluster], screen: Screen) -> String {
         for (at, endpoint) in endpoints.iter().enumerate() {
             // What is said once holds for the rows below.
             let name = if at == 0 { cluster.name.as_str() } else { "" };
-            let protocol = if at == 0 { cluster.protocol.as_str() } else { "" };
+            let protocol = if at == 0 {
+                cluster.protocol.as_str()
+            } else {
+                ""
+            };
             let mut row = vec![Cell::from(name), Cell::from(protocol)];
             row.extend(endpoint_of(cluster, endpoint));
             table.push(row);
@@ -46,9 +50,9 @@ fn render(clusters: &[Cluster], screen: Screen) -> String {
 
 fn endpoint_of(cluster: &Cluster, endpoint: &Endpoint) -> [Cell; 5] {
     let address = match endpoint.address.as_str() {
-        "" if cluster.passthrough => "(where it was made to)",
-        "" if cluster.discovery == "onDemand" => "(asked for when needed)",
-        "" => "(none: answers 503)",
+        "" if cluster.passthrough => "(as called)",
+        "" if cluster.discovery == "onDemand" => "(on demand)",
+        "" => "(none: 503)",
         address => address,
     };
     let active = endpoint.active_requests;
@@ -86,24 +90,24 @@ mod tests {
 
     #[test]
     fn every_endpoint_has_a_row_and_its_cluster_is_said_once() {
-        let id = "spiffe://cluster.local/ns/default/sa/hello";
+        let id = "spiffe://td/a/b";
         let endpoint = |address: &str, unhealthy: u64| {
             json!({"address": address, "transport": "leno", "identities": [id],
                    "unhealthyWorkers": unhealthy, "activeRequests": 3})
         };
         let clusters: Vec<Cluster> = super::super::read(json!([
-            {"name": "outbound|80|hello.default.svc.cluster.local", "protocol": "auto",
+            {"name": "hello", "protocol": "auto",
              "endpoints": [endpoint("10.77.0.2:8080", 0), endpoint("10.77.0.3:8080", 2)]},
             {"name": "passthrough", "protocol": "tcp", "passthrough": true, "endpoints": []},
             {"name": "gone", "protocol": "http1", "endpoints": []},
         ]))
         .unwrap();
         let expected = "\
-CLUSTER                                      PROTOCOL  ENDPOINT                HEALTH                   ACTIVE  TRANSPORT  IDENTITY
-outbound|80|hello.default.svc.cluster.local  auto      10.77.0.2:8080          ok                            3  leno       spiffe://cluster.local/ns/default/sa/hello
-                                                       10.77.0.3:8080          left alone by 2 workers       3  leno       spiffe://cluster.local/ns/default/sa/hello
-passthrough                                  tcp       (where it was made to)  -                             -  -          -
-gone                                         http1     (none: answers 503)     -                             -  -          -
+CLUSTER      PROTO  ENDPOINT        HEALTH                   ACTIVE  TRANSPORT  IDENTITY
+hello        auto   10.77.0.2:8080  ok                            3  leno       spiffe://td/a/b
+                    10.77.0.3:8080  left alone by 2 workers       3  leno       spiffe://td/a/b
+passthrough  tcp    (as called)     -                             -  -          -
+gone         http1  (none: 503)     -                             -  -          -
 ";
         assert_eq!(render(&clusters, Screen::default()), expected);
     }

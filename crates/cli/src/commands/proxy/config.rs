@@ -89,7 +89,10 @@ fn control(about: &About, screen: Screen) -> String {
     let wanted = told.map(|told| format!(" at {}", told.addresses.join(", ")));
     let why = control.last_error.as_deref().unwrap_or("not tried yet");
     let since = &control.since;
-    let text = format!("NOT CONNECTED{} since {since}: {why}", wanted.unwrap_or_default());
+    let text = format!(
+        "NOT CONNECTED{} since {since}: {why}",
+        wanted.unwrap_or_default()
+    );
     let who = told.map(|told| format!(" (it must prove to be {})", told.identity));
     Tone::Bad.paint(&(text + &who.unwrap_or_default()), screen)
 }
@@ -99,11 +102,18 @@ fn clusters(config: &Config) -> String {
     format!("{} with {endpoints} endpoints", config.clusters.len())
 }
 
-/// An address or path, by itself or as the key of an object.
+/// An address or path, by itself, several, or as the key of an object.
 fn address(value: &Value) -> String {
-    let keys = ["listen", "path"];
-    let inner = keys.iter().find_map(|key| value.get(key)?.as_str());
-    value.as_str().or(inner).unwrap_or("off").to_owned()
+    let value = ["listen", "path"]
+        .iter()
+        .find_map(|key| value.get(key))
+        .unwrap_or(value);
+    let several = value.as_array().into_iter().flatten();
+    let all: Vec<_> = several.chain([value]).filter_map(Value::as_str).collect();
+    match all.as_slice() {
+        [] => "off".to_owned(),
+        all => all.join(", "),
+    }
 }
 
 /// What the control plane sent and the sidecar does not take.
@@ -128,7 +138,7 @@ mod tests {
             "workload": {"name": "hello-0", "namespace": "default", "serviceAccount": "hello"},
             "control": {"addresses": ["10.77.0.1:15128"], "identity": "spiffe://td/c"},
             "admin": "127.0.0.1:15000", "metrics": "[::]:15010",
-            "dns": {"listen": "[::]:15053"},
+            "dns": {"listen": ["[::]:15053", "10.77.0.1:53"]},
             "clusters": [{"name": "a", "endpoints": [{"address": "10.0.0.1:1"}]}],
         }});
         About {
@@ -158,7 +168,7 @@ clusters      1 with 1 endpoints
 workers       as many as it may use CPUs
 admin         127.0.0.1:15000
 metrics       [::]:15010
-names (DNS)   [::]:15053
+names (DNS)   [::]:15053, 10.77.0.1:53
 access log    off
 ";
         assert_eq!(shown, expected);
@@ -176,6 +186,9 @@ access log    off
         let refused = "cluster: 1 refused, 3 accepted; the last: unknown field x\n";
         assert!(shown.ends_with(refused), "{shown}");
         let by_file = render(&about(Value::Null), Screen::default());
-        assert!(by_file.contains("none: configured by its file"), "{by_file}");
+        assert!(
+            by_file.contains("none: configured by its file"),
+            "{by_file}"
+        );
     }
 }

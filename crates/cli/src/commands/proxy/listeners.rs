@@ -46,12 +46,13 @@ fn render(listeners: &[Listener], screen: Screen) -> String {
     table.render(screen)
 }
 
-/// How connections come to it.
+/// How connections come to it: redirected from its address, redirected from any that is nobody
+/// else's, or by its own socket.
 const fn takes(listener: &Listener) -> &'static str {
     match (listener.bind, listener.original_destination) {
-        (false, _) => "redirected to its address",
-        (true, true) => "all other redirected",
-        (true, false) => "its own socket",
+        (false, _) => "redirected",
+        (true, true) => "all others",
+        (true, false) => "socket",
     }
 }
 
@@ -67,7 +68,7 @@ fn tls(listener: &Listener) -> &str {
 /// The cluster where there is but one, else how many routes there are.
 fn routes(listener: &Listener) -> String {
     match listener.routes.as_slice() {
-        [] => "none: answers 404".to_owned(),
+        [] => "none: 404".to_owned(),
         [route] if route.backends.len() == 1 => route.backends[0].cluster.clone(),
         [_] => "1 route".to_owned(),
         routes => format!("{} routes", routes.len()),
@@ -95,11 +96,11 @@ mod tests {
         ]))
         .unwrap();
         let expected = "\
-LISTENER  ADDRESS                   DIRECTION  TAKES                      TLS            PROTOCOL  ROUTES
-inbound   0.0.0.0:15003 [::]:15003  inbound    all other redirected       permissive     tcp       passthrough
-hello     10.78.0.9:80              outbound   redirected to its address  disabled       auto      2 routes
-own       127.0.0.1:80              outbound   its own socket             disabled       http      none: answers 404
-edge      0.0.0.0:443               outbound   its own socket             gateway's own  http      1 route
+LISTENER  ADDRESS                   DIRECTION  TAKES       TLS            PROTOCOL  ROUTES
+inbound   0.0.0.0:15003 [::]:15003  inbound    all others  permissive     tcp       passthrough
+hello     10.78.0.9:80              outbound   redirected  disabled       auto      2 routes
+own       127.0.0.1:80              outbound   socket      disabled       http      none: 404
+edge      0.0.0.0:443               outbound   socket      gateway's own  http      1 route
 ";
         assert_eq!(render(&listeners, Screen::default()), expected);
     }

@@ -48,7 +48,11 @@ fn render(listeners: &[Listener], screen: Screen) -> String {
 /// A row for each backend; what holds for all of them is said with the first.
 fn rows(route: &Route) -> Vec<[Cell; 6]> {
     let whole: u64 = route.backends.iter().map(|one| u64::from(one.weight)).sum();
-    let mut targets: Vec<_> = route.backends.iter().map(|one| target(one, whole)).collect();
+    let mut targets: Vec<_> = route
+        .backends
+        .iter()
+        .map(|one| target(one, whole))
+        .collect();
     if let Some(redirect) = &route.redirect {
         targets = vec![(elsewhere(redirect), "-".to_owned())];
     }
@@ -56,8 +60,19 @@ fn rows(route: &Route) -> Vec<[Cell; 6]> {
     let row = |(cluster, share): (String, String)| {
         let is_first = first.is_some();
         let [hosts, path, changes] = first.take().unwrap_or_default();
-        let allow = if is_first { allow(route) } else { Cell::default() };
-        [hosts.into(), path.into(), cluster.into(), Cell::number(share), allow, changes.into()]
+        let allow = if is_first {
+            allow(route)
+        } else {
+            Cell::default()
+        };
+        [
+            hosts.into(),
+            path.into(),
+            cluster.into(),
+            Cell::number(share),
+            allow,
+            changes.into(),
+        ]
     };
     targets.into_iter().map(row).collect()
 }
@@ -69,8 +84,11 @@ fn target(backend: &Backend, whole: u64) -> (String, String) {
 }
 
 fn elsewhere(redirect: &Redirect) -> String {
-    let host = redirect.host.as_deref().unwrap_or("(as asked)");
-    format!("{} to {}://{host}:{}", redirect.status, redirect.scheme, redirect.port)
+    let host = redirect.host.as_deref().unwrap_or("(same)");
+    format!(
+        "{} to {}://{host}:{}",
+        redirect.status, redirect.scheme, redirect.port
+    )
 }
 
 fn path(route: &Route) -> String {
@@ -94,7 +112,12 @@ fn changes(route: &Route) -> String {
     let rewritten = route.rewrite.as_object().into_iter().flatten();
     let rewritten = rewritten.filter(|(_, value)| !value.is_null());
     changes.extend(rewritten.map(|(what, _)| format!("rewrites {what}")));
-    changes.extend(route.timeout.iter().map(|timeout| format!("timeout {timeout}")));
+    changes.extend(
+        route
+            .timeout
+            .iter()
+            .map(|timeout| format!("timeout {timeout}")),
+    );
     if changes.is_empty() {
         return "-".to_owned();
     }
@@ -130,9 +153,9 @@ mod tests {
     #[test]
     fn shares_are_of_the_whole_and_who_may_call_is_said() {
         let listeners: Vec<Listener> = super::super::read(json!([{"name": "hello", "routes": [
-            {"hosts": [{"exact": "hello"}, {"suffix": ".example.org"}], "prefix": "/api",
+            {"hosts": [{"exact": "hi"}, {"suffix": ".b.io"}], "prefix": "/api",
              "backends": [{"cluster": "v1", "weight": 9}, {"cluster": "v2", "weight": 1}],
-             "allow": ["spiffe://td/ns/a/sa/b"],
+             "allow": ["spiffe://td/b"],
              "filters": [{"setRequestHeader": {"name": "x-a", "value": "1"}}]},
             {"hosts": ["any"], "prefix": "/", "backends": [{"cluster": "v1", "weight": 1}],
              "allow": []},
@@ -141,11 +164,11 @@ mod tests {
         ]}]))
         .unwrap();
         let expected = "\
-LISTENER  HOST                  PATH    CLUSTER                        SHARE  ALLOW                  CHANGES
-hello     hello, *.example.org  /api    v1                              90 %  spiffe://td/ns/a/sa/b  setRequestHeader x-a
-                                        v2                              10 %
-          *                     /       v1                             100 %  nobody                 -
-          *                     = /old  301 to https://(as asked):443      -  everybody              -
+LISTENER  HOST        PATH    CLUSTER                    SHARE  ALLOW          CHANGES
+hello     hi, *.b.io  /api    v1                          90 %  spiffe://td/b  setRequestHeader x-a
+                              v2                          10 %
+          *           /       v1                         100 %  nobody         -
+          *           = /old  301 to https://(same):443      -  everybody      -
 ";
         assert_eq!(render(&listeners, Screen::default()), expected);
     }

@@ -96,7 +96,10 @@ b_seconds P50    ≤ 0.001 s  peer=x
 b_seconds P90    ≤ 0.002 s  peer=x
 b_seconds P99    ≤ 0.002 s  peer=x
 ";
-        assert_eq!(render(&inspect::parse(PAGE), "", Screen::default()), expected);
+        assert_eq!(
+            render(&inspect::parse(PAGE), "", Screen::default()),
+            expected
+        );
     }
 
     #[test]

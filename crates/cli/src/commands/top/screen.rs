@@ -200,7 +200,10 @@ fn below(edge: &Edge, width: usize) -> Vec<String> {
     let whole = format!("  {}", identities(edge));
     match whole.split_once(" → ") {
         Some((source, destination)) if whole.chars().count() > width => {
-            vec![cut(source, width), cut(&format!("  → {destination}"), width)]
+            vec![
+                cut(source, width),
+                cut(&format!("  → {destination}"), width),
+            ]
         }
         _ => vec![cut(&whole, width)],
     }
@@ -263,7 +266,11 @@ fn latency(edge: &Edge, latency: Option<Latency>) -> Cell {
 fn identities(edge: &Edge) -> String {
     let shown = |identity: &Option<String>| identity.clone().unwrap_or_else(|| "-".into());
     let key = &edge.key;
-    format!("{} → {}", shown(&key.source.identity), shown(&key.destination.identity))
+    format!(
+        "{} → {}",
+        shown(&key.source.identity),
+        shown(&key.destination.identity)
+    )
 }
 
 /// Two digits that count, and no more than needed.

@@ -78,10 +78,15 @@ fn type_of(node: &Node) -> Result<Type, Fault> {
 }
 
 fn read_one(node: &Node, kind: Type, is_exact: bool, filters: &mut Filters) -> Result<(), Fault> {
-    let keys = TYPES.map(|(_, kind)| kind.key());
-    let known: Vec<_> = ["type"].into_iter().chain(keys).collect();
-    let fields = Fields::open(node, "a filter", &known)?;
-    for other in keys.into_iter().filter(|key| *key != kind.key()) {
+    const KEYS: [&str; 5] = [
+        "type",
+        Type::RequestHeaders.key(),
+        Type::ResponseHeaders.key(),
+        Type::Rewrite.key(),
+        Type::Redirect.key(),
+    ];
+    let fields = Fields::open(node, "a filter", &KEYS)?;
+    for other in KEYS[1..].iter().filter(|key| **key != kind.key()) {
         if let Some(node) = fields.optional(other) {
             let message = format!("`{other}` in a filter of another type");
             return Err(node.fault(message, "give it a filter of its own"));

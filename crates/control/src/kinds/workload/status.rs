@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use yaml::{Fault, Fields, Node, quote};
 
+use super::explicit::{self, Explicit};
 use super::sidecar::{self, Sidecar};
 use crate::kinds::AccountKey;
 use crate::kinds::endpoint_slice::check_reachable;
@@ -31,6 +32,9 @@ pub struct Instance {
     pub account: Option<AccountKey>,
     /// With which sidecar it was started, if that is not certain to be the Workload's.
     pub sidecar: Option<Sidecar>,
+    /// Where its sidecar listens, if nothing is intercepted: whoever calls it, and it itself, are
+    /// told of these. `None`: connections come and go by interception.
+    pub explicit: Option<Explicit>,
 }
 
 impl WorkloadStatus {
@@ -54,10 +58,11 @@ pub(in crate::kinds) fn read(node: &Node, metadata: &Metadata) -> Result<Workloa
         }
         (None, Some(list)) => status.instances.push(Instance {
             name: metadata.name.clone(),
-            addresses: addresses(list, &status)?,
+            addresses: addresses(list, &status, check_reachable)?,
             ready: true,
             account: None,
             sidecar: None,
+            explicit: None,
         }),
         (Some(_), Some(second)) => {
             let hint = "keep `instances`; `addresses` is short for one that has this name";
@@ -69,7 +74,14 @@ pub(in crate::kinds) fn read(node: &Node, metadata: &Metadata) -> Result<Workloa
 }
 
 fn instance(node: &Node, metadata: &Metadata, others: &WorkloadStatus) -> Result<Instance, Fault> {
-    const KEYS: &[&str] = &["name", "addresses", "ready", "serviceAccount", "sidecar"];
+    const KEYS: &[&str] = &[
+        "name",
+        "addresses",
+        "ready",
+        "serviceAccount",
+        "sidecar",
+        "explicit",
+    ];
     let fields = Fields::open(node, "an instance", KEYS)?;
     let named = fields.required("name")?;
     let name = metadata::label(named)?;
@@ -81,9 +93,19 @@ fn instance(node: &Node, metadata: &Metadata, others: &WorkloadStatus) -> Result
     if others.instances.iter().any(|other| other.name == name) {
         return Err(named.fault(format!("{name} is listed twice"), "remove one of them"));
     }
+    // Who listens where it says needs no address that is reached from elsewhere.
+    let check = match fields.optional("explicit") {
+        Some(_) => explicit::check_own,
+        None => check_reachable,
+    };
+    let addresses = addresses(fields.required("addresses")?, others, check)?;
+    let explicit = fields.map("explicit", |node| {
+        explicit::read(node, &addresses, &metadata.namespace)
+    })?;
     Ok(Instance {
         name,
-        addresses: addresses(fields.required("addresses")?, others)?,
+        addresses,
+        explicit,
         ready: fields.required("ready")?.switch()?,
         account: fields
             .map("serviceAccount", metadata::subdomain)?
@@ -105,11 +127,15 @@ fn is_of(name: &str, workload: &str) -> bool {
     }
 }
 
-fn addresses(list: &Node, others: &WorkloadStatus) -> Result<Vec<IpAddr>, Fault> {
+fn addresses(
+    list: &Node,
+    others: &WorkloadStatus,
+    check: fn(&Node, IpAddr) -> Result<(), Fault>,
+) -> Result<Vec<IpAddr>, Fault> {
     let mut addresses = Vec::new();
     for node in list.list()? {
         let address = node.ip()?;
-        check_reachable(node, address)?;
+        check(node, address)?;
         if addresses.contains(&address) || others.addresses().any(|other| other == address) {
             return Err(node.fault(format!("{address} is listed twice"), "remove one of them"));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::kinds::{Object, Resource};
+use crate::kinds::{Object, Resource, ServiceKey};
 
 fn try_read(kind: &str, body: &str) -> Result<Object, Fault> {
     let text = format!(
@@ -45,6 +45,7 @@ fn instance(name: &str, addresses: &[&str], ready: bool) -> Instance {
         ready,
         account: None,
         sidecar: None,
+        explicit: None,
     }
 }
 
@@ -362,5 +363,75 @@ fn statuses_that_cannot_be_true() {
     assert_eq!(
         status("{}").unwrap_err(),
         "a WorkloadStatus's status needs `instances`"
+    );
+}
+
+/// What an instance at 127.77.0.2 in the namespace `default` says of its explicit addresses.
+fn explicit(text: &str) -> Result<Explicit, String> {
+    let one = format!("{{name: hello-0, addresses: [127.77.0.2], ready: true, explicit: {text}}}");
+    let status = status(&format!("{{instances: [{one}]}}"))?;
+    Ok(status.instances[0].explicit.clone().unwrap())
+}
+
+#[test]
+fn instances_say_where_their_sidecars_listen() {
+    let read = explicit(
+        "{inbound: [{port: 8080, address: \"127.77.0.2:41001\"}], \
+         outbound: [{service: ratings, port: 9080, address: \"127.77.0.2:41002\"}, \
+                    {service: db.other, port: 5432, address: \"127.77.0.2:41003\"}]}",
+    );
+    let address = |text: &str| text.parse().unwrap();
+    let outbound = |service, port, at| Outbound {
+        service,
+        port,
+        address: address(at),
+    };
+    let wanted = Explicit {
+        inbound: vec![Inbound {
+            port: 8080,
+            address: address("127.77.0.2:41001"),
+        }],
+        outbound: vec![
+            outbound(
+                ServiceKey::new("default", "ratings"),
+                9080,
+                "127.77.0.2:41002",
+            ),
+            outbound(ServiceKey::new("other", "db"), 5432, "127.77.0.2:41003"),
+        ],
+    };
+    assert_eq!(read, Ok(wanted));
+    assert_eq!(explicit("{}"), Ok(Explicit::default()));
+    let implicit = "{instances: [{name: hello-0, addresses: [127.77.0.2], ready: true}]}";
+    let refused = status(implicit).unwrap_err();
+    assert_eq!(refused, "127.77.0.2 cannot be connected to by others");
+}
+
+#[test]
+fn explicit_addresses_that_cannot_be_true() {
+    let inbound = |text: &str| explicit(&format!("{{inbound: [{text}]}}")).unwrap_err();
+    let one = "{port: 80, address: \"127.77.0.2:41001\"}";
+    assert_eq!(inbound(&format!("{one}, {one}")), "port 80 is listed twice");
+    assert_eq!(
+        inbound(&format!("{one}, {}", one.replace("80", "81"))),
+        "127.77.0.2:41001 is listed twice"
+    );
+    assert_eq!(
+        inbound(&one.replace("0.2", "0.3")),
+        "127.77.0.3 is not an address of this instance"
+    );
+    assert_eq!(
+        inbound(&one.replace("41001", "0")),
+        "nobody listens at 127.77.0.2:0"
+    );
+    let outbound = |text: &str| explicit(&format!("{{outbound: [{text}]}}")).unwrap_err();
+    let one = "{service: a, port: 80, address: \"127.77.0.2:41001\"}";
+    assert_eq!(
+        outbound(&format!("{one}, {}", one.replace("41001", "41002"))),
+        "port 80 of default/a is listed twice"
+    );
+    assert_eq!(
+        outbound(&one.replace("a,", "a.b.c,")),
+        "`a.b.c` is not a Service's name"
     );
 }

@@ -98,6 +98,8 @@ pub(super) fn workload(name: &str, reach: &Reach) -> Arc<WorkloadParts> {
         identity: identity(name),
         listeners: vec![listener("inbound", &inbound)],
         clusters: vec![own],
+        certificates: Vec::new(),
         reach: reach.clone(),
+        is_explicit: false,
     })
 }

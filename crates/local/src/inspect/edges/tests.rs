@@ -8,7 +8,8 @@ const OUT: &str = "direction=\"outbound\",source_workload=\"curl\",source_namesp
 const HELLO: &str = "destination_workload=\"greeter\",destination_namespace=\"default\"";
 
 fn services() -> Services {
-    let endpoint = |account: &str| json!({"identities": [format!("spiffe://cluster.local/ns/default/sa/{account}")]});
+    let id = |account: &str| format!("spiffe://cluster.local/ns/default/sa/{account}");
+    let endpoint = |account: &str| json!({"identities": [id(account)]});
     Services::of(&json!([
         {"name": "outbound|80|hello.default.svc.cluster.local", "endpoints": [endpoint("greeter")]},
         {"name": "outbound|90|hello.default.svc.cluster.local", "endpoints": [endpoint("greeter")]},

@@ -1,6 +1,7 @@
 //! The application of an instance: started when those that it depends on are there, and again when
 //! it ends, as its restart policy says.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::logs::say;
 use crate::mesh::Workload;
 use crate::name::WorkloadId;
 use crate::state::{State, Step};
+use crate::variables::{Variables, fill, of_services};
 use crate::watched::{End, Process};
 
 /// What stands for our own program in a command.
@@ -62,7 +64,9 @@ impl Instance {
 
     async fn await_dependencies(&self) {
         loop {
-            let Some(missing) = self.missing() else { return };
+            let Some(missing) = self.missing() else {
+                return;
+            };
             self.change(|one| {
                 one.step = Step::Dependencies;
                 one.fault = Some(format!("waits for {missing}"));
@@ -82,12 +86,14 @@ impl Instance {
     }
 
     async fn start_application(self: &Rc<Self>, is_first: bool) -> anyhow::Result<Process> {
-        self.change(|one| one.step = Step::Application);
+        let variables = self.variables();
+        self.change(|one| (one.step, one.variables) = (Step::Application, variables));
         let job = self.application_job()?;
         if !is_first {
             self.change(|one| one.application.get_or_insert_default().restarts += 1);
         }
-        let launched = self.launch((job, self.outputs("application")), |own, process| {
+        let what = (job, self.outputs("application"), Vec::new());
+        let launched = self.launch(what, |own, process| {
             own.change(|one| {
                 one.application.get_or_insert_default().process = Some(process.identity());
             });
@@ -103,15 +109,36 @@ impl Instance {
     fn application_job(&self) -> anyhow::Result<Job> {
         let ours = &self.shared.start.borrow().launcher.program;
         let ours = ours.display().to_string();
-        let command = self.template.command.iter();
-        let mut words = command.map(|word| word.replace(OURS, &ours));
-        let program = words.next().context("there is no command")?;
         let one = self.look().context("the instance is gone")?;
+        let known = one.words();
+        let command = self.template.command.iter();
+        let mut words = command.map(|word| fill(&word.replace(OURS, &ours), &known));
+        let program = words.next().context("there is no command")?;
         Ok(Job {
             program: program.into(),
             args: words.collect(),
             ..one.job(&self.shared.folder, &self.template)
         })
+    }
+
+    /// What it is told of Services, as far as its sidecar carries what it sends.
+    fn variables(&self) -> Variables {
+        let (wanted, one) = (self.shared.wanted(), self.look());
+        let Some(one) = one.filter(|_| self.template.sidecar && self.template.redirected.1) else {
+            return Variables::new();
+        };
+        let (namespace, services) = (self.id.namespace(), &wanted.services);
+        match &one.explicit {
+            Some(explicit) => of_services(namespace, services, |service, port| {
+                explicit.outbound(service, port)
+            }),
+            None => {
+                let book = self.shared.addresses();
+                of_services(namespace, services, |service, port| {
+                    Some(SocketAddr::new(book.of(service)?, port))
+                })
+            }
+        }
     }
 
     /// It has ended: nothing is sent to it any more.

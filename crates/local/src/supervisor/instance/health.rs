@@ -1,6 +1,7 @@
 //! Whether the application of an instance answers: when it does it is sent requests, and when it
 //! does not for long it is started anew.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::job::Job;
 use crate::logs::say;
 use crate::mesh::Workload;
 use crate::probe::{Prober, Tally, Target};
+use crate::variables::fill;
 
 /// Looking who listens costs little: at first it is done often, so that a start is short.
 const LOOK_MIN: Duration = Duration::from_millis(20);
@@ -144,23 +146,29 @@ impl Instance {
     }
 
     fn command(&self, command: &[String]) -> Job {
-        let one = self.look();
-        let place = one.map(|one| one.job(&self.shared.folder, &self.template));
-        let (program, args) = command.split_first().unzip();
+        let Some(one) = self.look() else {
+            return Job::default();
+        };
+        let known = one.words();
+        let mut words = command.iter().map(|word| fill(word, &known));
         Job {
-            program: program.cloned().unwrap_or_default().into(),
-            args: args.map(<[String]>::to_vec).unwrap_or_default(),
-            ..place.unwrap_or_default()
+            program: words.next().unwrap_or_default().into(),
+            args: words.collect(),
+            ..one.job(&self.shared.folder, &self.template)
         }
     }
 
     fn prober(&self) -> Prober {
-        let (netns, addresses) = self
-            .look()
-            .map(|one| (one.netns, one.addresses))
-            .unwrap_or_default();
+        let one = self.look();
+        let namespace = one
+            .as_ref()
+            .and_then(|one| one.namespace().map(Path::to_path_buf));
+        let addresses = one.map(|one| one.addresses).unwrap_or_default();
         let launcher = self.shared.start.borrow().launcher.clone();
-        Prober::new(netns, addresses, launcher)
+        match namespace {
+            Some(path) => Prober::new(path, addresses, launcher),
+            None => Prober::here(addresses, launcher),
+        }
     }
 
     /// Tells everybody, if it is news.
@@ -212,7 +220,8 @@ impl Instance {
             if tally.is_none() {
                 sleep(probe.initial_delay).await;
             }
-            let counted = tally.get_or_insert(Tally::new(true, probe.failures, probe.successes));
+            let counted =
+                tally.get_or_insert_with(|| Tally::new(true, probe.failures, probe.successes));
             let plan = self.plan(&spec, probe);
             let answer = self.prober().check(&plan.target, plan.timeout).await;
             if let (false, Err(error)) = (counted.count(answer.is_ok()), answer) {

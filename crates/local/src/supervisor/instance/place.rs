@@ -2,7 +2,7 @@
 //! before us has left it. Must never follow a link that a workload could have put there.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use super::{Instance, blocking};
 use crate::backoff::Backoff;
+use crate::explicit::{Explicit, give, kill_marked};
 use crate::plan::{Ground, Placed};
 use crate::state::{Running, Step};
 use crate::watched::{End, Process};
@@ -31,6 +32,9 @@ impl Instance {
         let one = self.look().context("the instance is gone")?;
         self.lay_out(&one)?;
         self.apply_limits()?;
+        if self.shared.ground.is_explicit {
+            return self.open_sockets(&one);
+        }
         let ground = self.shared.ground.clone();
         let placed = Placed {
             id: one.id.clone(),
@@ -38,7 +42,9 @@ impl Instance {
             addresses: one.addresses.clone(),
         };
         let interception = self.spec().spec.sidecar.interception;
-        let policy = one.sidecar_user.map(|user| ground.policy(user, interception));
+        let policy = one
+            .sidecar_user
+            .map(|user| ground.policy(user, interception));
         let _busy = self.shared.busy.acquire().await;
         self.entirely(async move {
             let work = move || {
@@ -49,6 +55,20 @@ impl Instance {
             blocking(work).await
         })
         .await
+    }
+
+    /// What there is instead of a network: the control plane is told of it before the sidecar asks.
+    fn open_sockets(&self, one: &Running) -> anyhow::Result<()> {
+        let address = one
+            .addresses
+            .first()
+            .context("an instance has an address")?;
+        let services = &self.shared.wanted().services;
+        let (explicit, held) = Explicit::open(*address, &self.spec(), services)?;
+        *self.held.borrow_mut() = held;
+        self.change(|one| one.explicit = Some(explicit));
+        self.shared.publish();
+        Ok(())
     }
 
     /// Writes the files that its programs read.
@@ -83,9 +103,14 @@ impl Instance {
             (sidecar.is_none(), one.sidecar_cgroups.clone()),
             (application.is_none(), one.cgroups.clone()),
         ];
+        let mark = self.folder().root().to_path_buf();
+        let has_marks = self.shared.ground.is_explicit && application.is_none();
         let killed = blocking(move || {
             let lost = lost.iter().filter(|(is_lost, _)| *is_lost);
             lost.for_each(|(_, groups)| cgroup::kill(groups));
+            if has_marks {
+                kill_marked(&mark);
+            }
             Ok(())
         });
         let _ = killed.await;
@@ -116,7 +141,7 @@ pub(in crate::supervisor) fn make_home(path: &Path, user: u32) -> anyhow::Result
     let make = || {
         fs::create_dir_all(path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-        chown(path, Some(user), Some(user))
+        give(path, Some(user), Some(user))
     };
     make().with_context(|| format!("make {}", path.display()))
 }

@@ -1,6 +1,7 @@
 //! The sidecar of an instance: started, started again when it ends, replaced by a newer one, and
 //! ended when there is nothing left for it to do.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -91,7 +92,9 @@ impl Instance {
         let skipped = logs::length(&outputs.stdout);
         let one = self.look().context("the instance is gone")?;
         let job = self.sidecar_job(&one, token)?;
-        let process = self.launch((job, outputs.clone()), record).await?;
+        let held = self.sockets(&one)?;
+        let launched = self.launch((job, outputs.clone(), held), record);
+        let process = launched.await?;
         let label = format!("the sidecar of {}", self.id);
         let ready = ready::wait(&process, &label, (&outputs, skipped)).await;
         if let Err(error) = ready {
@@ -113,16 +116,30 @@ impl Instance {
             directory: own.root().to_path_buf(),
             environment: vec![("PATH".into(), PATH.into())],
             user: one.sidecar_user.context("the instance has no sidecar")?,
-            netns: Some(one.netns.clone()),
+            netns: one.namespace().map(Path::to_path_buf),
             cgroups: one.sidecar_cgroups.clone(),
             resolver: None,
             // A second one has those of the first.
             sockets: match self.current_sidecar() {
-                None => self.template.sockets.clone(),
-                Some(_) => Vec::new(),
+                None if one.explicit.is_none() => self.template.sockets.clone(),
+                _ => Vec::new(),
             },
             input: Some(token + "\n"),
         })
+    }
+
+    /// Copies of the sockets that are kept for its sidecars. Those that a supervisor before us kept
+    /// are the running one's alone, until it has ended.
+    fn sockets(&self, one: &Running) -> anyhow::Result<Vec<OwnedFd>> {
+        let Some(explicit) = &one.explicit else {
+            return Ok(Vec::new());
+        };
+        let mut held = self.held.borrow_mut();
+        if held.is_empty() && self.current_sidecar().is_none() {
+            *held = explicit.reopen(&self.template.sockets)?;
+        }
+        let copies = held.iter().map(OwnedFd::try_clone);
+        Ok(copies.collect::<Result<_, _>>()?)
     }
 
     /// What a sidecar proves itself by. One that has been there before proves itself by its
@@ -205,7 +222,10 @@ impl Instance {
         let id = self.id.clone();
         spawn_local(async move {
             let end = before.ended().await;
-            say(&format!("the sidecar of {id} that was replaced ended: {}", end.text));
+            say(&format!(
+                "the sidecar of {id} that was replaced ended: {}",
+                end.text
+            ));
         });
         Ok(())
     }

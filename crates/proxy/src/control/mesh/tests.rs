@@ -1,7 +1,7 @@
 //! What follows from what was said, in which order ever it came.
 
 use super::*;
-use model::{Backend, Balance, Direction, HostMatch, ListenerProtocol, TlsMode, Transport};
+use model::{Balance, Direction, ListenerProtocol, TlsMode, Transport};
 
 fn listener(name: &str) -> Listener {
     Listener {

@@ -85,9 +85,15 @@ fn identities_are_shown_below_their_line_where_they_have_no_room_beside_it() {
     assert!(lines[5].starts_with("  - → spiffe://"), "{lines:?}");
     let narrow = shown(80, 12, true);
     assert_eq!(narrow[3], "  spiffe://cluster.local/ns/default/sa/gateway");
-    assert_eq!(narrow[4], "  → spiffe://cluster.local/ns/default/sa/productpage");
+    assert_eq!(
+        narrow[4],
+        "  → spiffe://cluster.local/ns/default/sa/productpage"
+    );
     let wide = shown(200, 12, true);
-    assert!(wide[1].ends_with("IDENTITIES") && wide[2].ends_with(ids.trim_start()), "{wide:?}");
+    assert!(
+        wide[1].ends_with("IDENTITIES") && wide[2].ends_with(ids.trim_start()),
+        "{wide:?}"
+    );
     assert_eq!(wide[5], "ratings-0 does not answer: no answer");
 }
 
@@ -143,5 +149,8 @@ fn keys_order_the_lines() {
 fn figures_have_few_digits() {
     let figures = [0.0, 0.04, 3.25, 42.4, 12345.6].map(figure);
     assert_eq!(figures, ["0", "0.0", "3.2", "42", "12346"]);
-    assert_eq!([10.0, 2048.0, 3e7, 4e9].map(bytes), ["10", "2.0k", "30M", "4.0G"]);
+    assert_eq!(
+        [10.0, 2048.0, 3e7, 4e9].map(bytes),
+        ["10", "2.0k", "30M", "4.0G"]
+    );
 }

@@ -1,0 +1,184 @@
+//! The mesh of one repeat as a file: a server behind a Service, a client, and what their sidecars
+//! intercept. Pure.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::cgroup::Limit;
+use crate::results::Mode;
+
+/// Where the server listens.
+pub(super) const PORT: u16 = 8080;
+
+/// Where its Service does.
+const SERVICE_PORT: u16 = 80;
+
+/// Of each sidecar, as in the published reports.
+pub(super) const LIMIT: Limit = Limit {
+    cpus: 1.0,
+    memory_bytes: 512 << 20,
+};
+
+/// A part of the ranges that benchmarks take their addresses from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Subnet(u8);
+
+impl Subnet {
+    /// Most likely no other benchmark's of this machine.
+    pub(super) fn of_process() -> Self {
+        Self(std::process::id().to_le_bytes()[0])
+    }
+}
+
+/// What there is to be.
+#[derive(Debug)]
+pub(super) struct Layout<'a> {
+    /// The `leno` command, which serves.
+    pub(super) launcher: &'a Path,
+    pub(super) subnet: Subnet,
+    pub(super) mode: Mode,
+    /// Without them nothing is intercepted either.
+    pub(super) has_sidecars: bool,
+    /// Empty: the server is not pinned.
+    pub(super) server_cpus: &'a [usize],
+}
+
+impl Layout<'_> {
+    /// Where the server's Service is.
+    pub(super) fn service(&self) -> SocketAddr {
+        let Subnet(subnet) = self.subnet;
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 80, subnet, 10)), SERVICE_PORT)
+    }
+
+    /// The file. JSON is YAML: no second serializer, no quoting of ours.
+    pub(super) fn text(&self) -> String {
+        let documents = [
+            self.config(),
+            self.server_service(),
+            self.workload("server", self.server()),
+            self.workload("client", json!({})),
+        ];
+        let texts: Vec<String> = documents
+            .iter()
+            .map(|document| format!("{document:#}\n"))
+            .collect();
+        texts.join("---\n")
+    }
+
+    fn config(&self) -> Value {
+        let Subnet(subnet) = self.subnet;
+        json!({
+            "apiVersion": "leno.dev/v1alpha1",
+            "kind": "MeshConfig",
+            "metadata": {"name": "mesh"},
+            "spec": {
+                "workloadCIDRs": [format!("10.79.{subnet}.0/24"), format!("fd79:{subnet:x}::/112")],
+                "serviceCIDRs": [format!("10.80.{subnet}.0/24"), format!("fd80:{subnet:x}::/112")],
+            },
+        })
+    }
+
+    fn server_service(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "server"},
+            "spec": {
+                "clusterIP": self.service().ip(),
+                "selector": {"app": "server"},
+                "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": "http"}],
+            },
+        })
+    }
+
+    /// A server on one thread, as in every environment.
+    fn server(&self) -> Value {
+        let port = PORT.to_string();
+        let mut command = vec![
+            self.launcher.display().to_string(),
+            "load".to_owned(),
+            "serve".to_owned(),
+            "--address".to_owned(),
+            "0.0.0.0".to_owned(),
+            "--port".to_owned(),
+            port,
+        ];
+        if !self.server_cpus.is_empty() {
+            let cpus: Vec<String> = self.server_cpus.iter().map(usize::to_string).collect();
+            command.extend(["--cpus".to_owned(), cpus.join(",")]);
+        }
+        json!({
+            "ports": [{"name": "http", "port": PORT, "protocol": "http"}],
+            "command": command,
+        })
+    }
+
+    fn workload(&self, name: &str, mut spec: Value) -> Value {
+        spec["serviceAccount"] = name.into();
+        spec["sidecar"] = self.sidecar(name);
+        json!({
+            "apiVersion": "leno.dev/v1alpha1",
+            "kind": "Workload",
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": spec,
+        })
+    }
+
+    fn sidecar(&self, name: &str) -> Value {
+        if !self.has_sidecars {
+            return json!({"enabled": false});
+        }
+        let interception = match name {
+            "client" if self.mode.crosses_client() => "outbound",
+            "server" if self.mode.crosses_server() => "inbound",
+            _ => "none",
+        };
+        let memory = format!("{}Mi", LIMIT.memory_bytes >> 20);
+        json!({
+            "interception": interception,
+            "resources": {"limits": {"cpu": LIMIT.cpus.to_string(), "memory": memory}},
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mode: Mode, has_sidecars: bool, expected: [&str; 2]) {
+        let layout = Layout {
+            launcher: Path::new("/leno"),
+            subnet: Subnet(7),
+            mode,
+            has_sidecars,
+            server_cpus: &[1, 3],
+        };
+        let sidecar = |name| {
+            let sidecar = layout.sidecar(name);
+            sidecar["interception"].as_str().map(str::to_owned)
+        };
+        let found = ["client", "server"].map(|name| sidecar(name).unwrap_or_default());
+        assert_eq!(found, expected, "{mode:?}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mesh.yaml");
+        std::fs::write(&file, layout.text()).unwrap();
+        let mesh = ::local::mesh::read(&file).unwrap();
+        let server = &mesh.workload(&"server".parse().unwrap()).unwrap().spec;
+        assert_eq!(server.sidecar.enabled, has_sidecars);
+        assert_eq!(server.command.last().map(String::as_str), Some("1,3"));
+        let limited = has_sidecars.then_some((1000, 512 << 20));
+        let limits = &server.sidecar.limits;
+        assert_eq!(limits.cpu_millis.zip(limits.memory_bytes), limited);
+    }
+
+    #[test]
+    fn modes_are_what_sidecars_intercept() {
+        check(Mode::Baseline, false, ["", ""]);
+        check(Mode::Baseline, true, ["none", "none"]);
+        check(Mode::ServerOnly, true, ["none", "inbound"]);
+        check(Mode::ClientOnly, true, ["outbound", "none"]);
+        check(Mode::Both, true, ["outbound", "inbound"]);
+    }
+}

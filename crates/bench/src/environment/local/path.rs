@@ -1,0 +1,211 @@
+//! The path of one repeat through a mesh of this machine, and what its sidecars used between the
+//! two ends of the window.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::mesh::Mesh;
+use crate::cgroup::Cgroup;
+use crate::dataplane::Side;
+use crate::environment::{Placed, Usage};
+use crate::meter::{Machine, Meter, Reading};
+use crate::results::{Mode, Placement, SidecarUsage};
+
+/// What a sidecar that is not crossed may use, in CPUs: it looks after itself, and requests take
+/// many times as much. One above it is reported, so that the repeat is known to be wrong.
+const AT_REST_CORES_MAX: f64 = 0.005;
+
+/// The page with a sidecar's counters.
+const COUNTERS: &str = "/stats";
+
+/// From the client to the server of a mesh.
+pub(super) struct LocalPath {
+    target: SocketAddr,
+    sidecars: Vec<Metered>,
+    opened: Option<(Machine, Vec<Reading>)>,
+    // Last: what is metered is in it.
+    mesh: Mesh,
+}
+
+struct Metered {
+    side: Side,
+    /// Whether requests are to go through it.
+    crossed: bool,
+    pid: Pid,
+    meter: Meter,
+}
+
+impl LocalPath {
+    /// # Errors
+    /// When a sidecar has no groups that could be read.
+    pub(super) fn open(mesh: Mesh, target: SocketAddr, mode: Mode) -> anyhow::Result<Self> {
+        let mut sidecars = Vec::new();
+        for (side, crossed) in [
+            (Side::Client, mode.crosses_client()),
+            (Side::Server, mode.crosses_server()),
+        ] {
+            if let Some((pid, groups)) = mesh.sidecar(side.name())? {
+                let group = Cgroup::of_others(groups);
+                let name = side.name();
+                let group = group.with_context(|| format!("the {name} sidecar has no cgroups"))?;
+                let number = pid.as_raw_nonzero().get().cast_unsigned();
+                let meter = Meter::new(number, Some(group));
+                sidecars.push(Metered {
+                    side,
+                    crossed,
+                    pid,
+                    meter,
+                });
+            }
+        }
+        Ok(Self {
+            target,
+            sidecars,
+            opened: None,
+            mesh,
+        })
+    }
+
+    /// Takes each sidecar to its CPUs.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn pin(&self, placement: &Placement) -> anyhow::Result<()> {
+        for sidecar in &self.sidecars {
+            let cpus = match sidecar.side {
+                Side::Client => &placement.client_sidecar,
+                Side::Server => &placement.server_sidecar,
+            };
+            pin(sidecar.pid, cpus)
+                .with_context(|| format!("pinning the {} sidecar", sidecar.side.name()))?;
+        }
+        Ok(())
+    }
+
+    fn readings(&self) -> anyhow::Result<Vec<Reading>> {
+        let read = |sidecar: &Metered| {
+            let side = sidecar.side.name();
+            let reading = sidecar.meter.read();
+            reading.with_context(|| format!("reading the {side} sidecar's CPU time"))
+        };
+        self.sidecars.iter().map(read).collect()
+    }
+}
+
+/// Every thread of a process; no CPUs means nothing changes.
+fn pin(process: Pid, cpus: &[usize]) -> std::io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    let pid = process.as_raw_nonzero();
+    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let name = entry?.file_name();
+        let thread = name.to_str().and_then(|text| text.parse().ok());
+        let Some(thread) = thread.and_then(Pid::from_raw) else {
+            continue;
+        };
+        match sched_setaffinity(Some(thread), &set) {
+            // It ended between listing and pinning.
+            Err(rustix::io::Errno::SRCH) => {}
+            pinned => pinned?,
+        }
+    }
+    Ok(())
+}
+
+impl Placed for LocalPath {
+    fn target(&self) -> SocketAddr {
+        self.target
+    }
+
+    fn open_window(&mut self) -> anyhow::Result<()> {
+        let machine = Machine::read().unwrap_or_default();
+        self.opened = Some((machine, self.readings()?));
+        Ok(())
+    }
+
+    fn close_window(&mut self) -> anyhow::Result<Usage> {
+        let (machine, begins) = self.opened.take().context("the window was never opened")?;
+        // All CPU counters before any memory: reading memory takes the kernel milliseconds.
+        let ends = self.readings()?;
+        let end = Machine::read().ok();
+        let shares = end.and_then(|end| end.shares_since(machine));
+        let (machine_idle, machine_stolen) = shares.unzip();
+        let mut usage = Usage {
+            machine_idle,
+            machine_stolen,
+            ..Usage::default()
+        };
+        for (sidecar, (begin, end)) in self.sidecars.iter().zip(begins.into_iter().zip(ends)) {
+            let used = sidecar.meter.usage(begin, end);
+            let used = used.context("reading a sidecar's memory")?;
+            let used = worth_telling(sidecar.crossed, used);
+            match sidecar.side {
+                Side::Client => usage.client = used,
+                Side::Server => usage.server = used,
+            }
+        }
+        Ok(usage)
+    }
+
+    fn counters(&self) -> Vec<(Side, String)> {
+        let page = |sidecar: &Metered| {
+            let text = self.mesh.page(sidecar.side.name(), COUNTERS);
+            (sidecar.side, text)
+        };
+        self.sidecars.iter().map(page).collect()
+    }
+
+    fn configurations(&self) -> Vec<(String, String)> {
+        vec![("mesh.yaml".to_owned(), self.mesh.text.clone())]
+    }
+
+    fn check(&mut self) -> anyhow::Result<()> {
+        self.mesh.check()
+    }
+}
+
+/// What a sidecar used, unless it was at rest as it should be.
+fn worth_telling(crossed: bool, used: SidecarUsage) -> Option<SidecarUsage> {
+    (crossed || used.cores() > AT_REST_CORES_MAX).then_some(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sidecar_that_should_rest_is_told_of_when_it_works() {
+        let used = |cpu_seconds| SidecarUsage {
+            cpu_seconds,
+            window_seconds: 10.0,
+            throttled_seconds: None,
+            pss_bytes: 1,
+            anon_bytes: None,
+        };
+        assert!(worth_telling(true, used(0.0)).is_some());
+        assert!(worth_telling(false, used(0.01)).is_none());
+        assert!(worth_telling(false, used(0.2)).is_some());
+    }
+
+    #[test]
+    fn the_threads_of_a_process_are_pinned() {
+        let sleep = std::process::Command::new("sleep").arg("60").spawn();
+        let mut sleep = sleep.unwrap();
+        let pid = Pid::from_child(&sleep);
+        let cpu = crate::process::usable_cpus()[0];
+        let pinned = pin(pid, &[cpu]);
+        let set = rustix::thread::sched_getaffinity(Some(pid));
+        sleep.kill().unwrap();
+        sleep.wait().unwrap();
+        pinned.unwrap();
+        let set = set.unwrap();
+        assert!(set.is_set(cpu) && set.count() == 1);
+    }
+}

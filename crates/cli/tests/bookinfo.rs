@@ -1,0 +1,262 @@
+//! `leno load serve bookinfo` from the command line, and the example made of it: in through the
+//! gateway, from service to service over mutual TLS, and gone without a trace. The example needs
+//! root, and the control plane and sidecars that are built beside `leno`.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+const PROGRAMS: [&str; 3] = ["leno", "leno-control", "leno-proxy"];
+const EXAMPLE: &str = include_str!("../../../examples/bookinfo/mesh.yaml");
+const BOOK: &str = "2099a055-1e21-46ef-825e-9e0de93554ea";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The example in a folder that every user may enter, with ports and addresses that nobody else on
+/// this machine has.
+struct Shop {
+    folder: TempDir,
+    name: String,
+    http: u16,
+    https: u16,
+}
+
+impl Shop {
+    /// None, said aloud, without root; that is a failure where root was promised.
+    fn make() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
+            assert!(!promised, "this test needs root, which was promised");
+            println!("SKIPPED: a mesh on one machine needs root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for program in PROGRAMS {
+            let built = Path::new(env!("CARGO_BIN_EXE_leno")).with_file_name(program);
+            let path = folder.path().join(program);
+            let linked = fs::hard_link(&built, &path);
+            let made = linked.or_else(|_| fs::copy(&built, &path).map(drop));
+            made.unwrap();
+        }
+        let free = [(); 2].map(|()| TcpListener::bind("0.0.0.0:0").unwrap());
+        let [http, https] = free.each_ref().map(|one| one.local_addr().unwrap().port());
+        let name = format!("b{}", std::process::id());
+        fs::write(folder.path().join("mesh.yaml"), mesh(http, https)).unwrap();
+        fs::write(folder.path().join("ca.pem"), certificate()).unwrap();
+        Some(Self {
+            folder,
+            name,
+            http,
+            https,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    #[track_caller]
+    fn leno(&self, args: &[&str]) -> String {
+        let mut command = Command::new(self.path("leno"));
+        command.args(args).env("RUST_BACKTRACE", "0");
+        let output = command.arg("--runtime").arg(self.path("run")).output();
+        let output = output.unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Statuses of requests over TLS, as `leno load` counts them; only who is called by its name
+    /// and has the example's certificate is trusted.
+    fn over_tls(&self) -> String {
+        let url = format!("https://bookinfo.example:{}/productpage", self.https);
+        let mut command = Command::new(self.path("leno"));
+        command.args(["load", &url, "-c", "1", "--qps", "max", "-t", "200ms"]);
+        let at = format!("127.0.0.1:{}", self.https);
+        command.args(["--connect-to", &at, "--json", "-", "--timeout", "30s"]);
+        command.arg("--cacert").arg(self.path("ca.pem"));
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        format!("{}{error}", String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// The first address of an instance.
+    fn address(&self, instance: &str) -> SocketAddr {
+        let shown = self.leno(&["ps"]);
+        let line = shown.lines().find(|line| line.starts_with(instance));
+        let mut words = line.unwrap_or_else(|| panic!("{shown}")).split(' ');
+        let ip = words.find_map(|word| word.parse::<std::net::Ipv4Addr>().ok());
+        (ip.unwrap(), 9080).into()
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        if self.path("run").join(&self.name).exists() {
+            self.leno(&["down", &self.name]);
+        }
+    }
+}
+
+fn mesh(http: u16, https: u16) -> String {
+    let subnet = std::process::id() % 1024;
+    let (high, low) = (160 + subnet / 256, subnet % 256);
+    let config = format!(
+        "apiVersion: leno.dev/v1alpha1
+kind: MeshConfig
+metadata: {{name: mesh}}
+spec:
+  workloadCIDRs: [10.{high}.{low}.0/24, \"fd09:{subnet:x}::/112\"]
+  serviceCIDRs: [10.{services}.{low}.0/24, \"fd0a:{subnet:x}::/112\"]
+---
+",
+        services = high + 8
+    );
+    let port = |port: u16| format!("port: {port}");
+    let example = EXAMPLE.replace(&port(8080), &port(http));
+    config + &example.replace(&port(8443), &port(https))
+}
+
+/// The example's own certificate, which is its own authority.
+fn certificate() -> String {
+    let lines = EXAMPLE.lines().map(str::trim);
+    let lines = lines.skip_while(|line| !line.starts_with("-----BEGIN CERTIFICATE"));
+    let mut kept: Vec<&str> = Vec::new();
+    for line in lines {
+        kept.push(line);
+        if line.starts_with("-----END") {
+            break;
+        }
+    }
+    kept.join("\n") + "\n"
+}
+
+/// All that is answered to one request on a connection of its own, or why there is nothing.
+fn ask(address: SocketAddr, host: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+    )?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[test]
+fn the_example_is_a_mesh_from_the_gateway_to_the_last_service() {
+    let Some(shop) = Shop::make() else {
+        return;
+    };
+    let file = shop.path("mesh.yaml");
+    shop.leno(&["up", file.to_str().unwrap(), "--name", &shop.name]);
+    comes_in_through_the_gateway(&shop);
+    everybody_proves_who_they_are(&shop);
+    nobody_else_gets_at_ratings(&shop);
+    shop.leno(&["down", &shop.name]);
+    nothing_is_left(&shop);
+}
+
+fn comes_in_through_the_gateway(shop: &Shop) {
+    let gateway = SocketAddr::from(([127, 0, 0, 1], shop.http));
+    let page = ask(gateway, "localhost", "/productpage").unwrap();
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    let parts = [
+        "George Eliot",
+        "Jonas",
+        "class=\"stars ",
+        "<b>details-0</b>",
+    ];
+    for part in parts {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let path = format!("/bookinfo-ratings/ratings/{BOOK}");
+    let ratings = ask(gateway, "localhost", &path).unwrap();
+    assert!(ratings.contains("\"rating\":5"), "{ratings}");
+    let moved = ask(gateway, "bookinfo.example", "/productpage").unwrap();
+    assert!(moved.starts_with("HTTP/1.1 301"), "{moved}");
+    let location = "location: https://bookinfo.example:";
+    assert!(moved.to_ascii_lowercase().contains(location), "{moved}");
+    let statuses = shop.over_tls();
+    assert!(statuses.contains("\"200\":"), "{statuses}");
+}
+
+fn everybody_proves_who_they_are(shop: &Shop) {
+    let stats = shop.leno(&["proxy", "stats", "ratings"]);
+    for caller in ["reviews", "api-gateway"] {
+        let label = format!(" source_workload={caller} ");
+        assert!(stats.contains(&label), "{label}: {stats}");
+    }
+    let stats = shop.leno(&["proxy", "stats", "productpage"]);
+    assert!(stats.contains(" source_workload=edge "), "{stats}");
+}
+
+/// Plaintext from outside of the mesh: permissive details answer, strict ratings do not.
+fn nobody_else_gets_at_ratings(shop: &Shop) {
+    let path = format!("/details/{BOOK}");
+    let details = ask(shop.address("details-0"), "details", &path).unwrap();
+    assert!(details.starts_with("HTTP/1.1 200"), "{details}");
+    let path = format!("/ratings/{BOOK}");
+    let refused = match ask(shop.address("ratings-0"), "ratings", &path) {
+        Ok(said) => said.is_empty(),
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    };
+    assert!(refused);
+}
+
+fn nothing_is_left(shop: &Shop) {
+    assert!(!shop.path("run").join(&shop.name).exists());
+    let namespaces = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    let namespaces = String::from_utf8(namespaces.stdout).unwrap();
+    assert!(!namespaces.contains(&shop.name), "{namespaces}");
+    for port in [shop.http, shop.https] {
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port}");
+    }
+}
+
+#[test]
+fn a_service_says_where_it_listens_and_ends_when_asked_to() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leno"));
+    command.args(["load", "serve", "bookinfo", "ratings"]);
+    command
+        .args(["--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(ready["role"], "ratings");
+    let address = ready["address"].as_str().unwrap().parse().unwrap();
+    let health = ask(address, "ratings", "/health").unwrap();
+    let pid = child.id().to_string();
+    let asked = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(health.ends_with(r#"{"status":"UP"}"#), "{health}");
+    assert!(asked.success() && output.status.success(), "{output:?}");
+    assert_eq!(output.stderr, b"answers: 1\n");
+}
+
+#[test]
+fn a_callee_that_it_does_not_call_is_refused_with_a_hint() {
+    let check = |args: &[&str], hint: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leno"));
+        command.args(["load", "serve", "bookinfo"]).args(args);
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(hint), "{error}");
+    };
+    let stray = ["reviews", "--upstream", "details=http://127.0.0.1:1"];
+    check(&stray, "it calls ratings");
+    check(&["reviews", "--upstream", "ratings"], "write NAME=http://");
+    check(&["nobody"], "productpage, details");
+}

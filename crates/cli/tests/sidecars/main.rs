@@ -1,0 +1,186 @@
+//! `leno proxy`, `leno policy check` and `leno top --once` on a mesh that runs, with the real
+//! control plane and sidecars, which are built beside `leno`. Needs root; without it the tests say
+//! that they were skipped.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod world;
+
+use std::process::Command;
+
+use serde_json::Value;
+use world::World;
+
+/// One mesh for all of it: bringing it up takes longer than all questions.
+#[test]
+fn sidecars_tell_what_they_run() {
+    let Some(world) = World::make() else {
+        return;
+    };
+    world.succeed(&["up", world.file(), "--name", world.name()]);
+    pages(&world);
+    instances(&world);
+    policies(&world);
+    edges(&world);
+    mistakes(&world);
+}
+
+fn pages(world: &World) {
+    let config = world.succeed(&["proxy", "config", "client.shop"]);
+    for line in [
+        "identity      spiffe://cluster.local/ns/shop/sa/client\n",
+        "ready         yes\n",
+    ] {
+        assert!(config.contains(line), "{config}");
+    }
+    let cluster = "outbound|80|hello.default.svc.cluster.local";
+    let id = "spiffe://cluster.local/ns/default/sa/hello";
+    let clusters = world.succeed(&["proxy", "clusters", "client.shop"]);
+    assert!(
+        clusters.starts_with("CLUSTER ") && clusters.contains(cluster),
+        "{clusters}"
+    );
+    let endpoints = clusters.lines().filter(|line| line.ends_with(id)).count();
+    assert_eq!(endpoints, 2, "{clusters}");
+    let listeners = world.succeed(&["proxy", "listeners", "hello"]);
+    assert!(listeners.contains(" strict "), "{listeners}");
+    let routes = world.succeed(&["proxy", "routes", "hello"]);
+    assert!(
+        routes.contains("spiffe://cluster.local/ns/shop/sa/client"),
+        "{routes}"
+    );
+    let certs = world.succeed(&["proxy", "certs", "hello"]);
+    assert!(certs.starts_with(&format!("{id}\n")), "{certs}");
+    assert!(
+        certs.contains(" h ") && !certs.contains("EXPIRED"),
+        "{certs}"
+    );
+    let json: Value = world.json(&["proxy", "clusters", "client.shop", "-o", "json"]);
+    let found = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == cluster);
+    assert_eq!(
+        found.unwrap()["endpoints"][0]["activeRequests"],
+        0,
+        "{json}"
+    );
+    let yaml = world.succeed(&["proxy", "config", "hello", "-o", "yaml"]);
+    assert!(yaml.contains("\nready: true\n"), "{yaml}");
+    let stats = [
+        "proxy",
+        "stats",
+        "client.shop",
+        "--filter",
+        "leno_proxy_info",
+    ];
+    let stats = world.succeed(&stats);
+    assert!(stats.contains("workload=client"), "{stats}");
+}
+
+/// A workload's name, and those of its instances.
+fn instances(world: &World) {
+    for (name, instance) in [
+        ("hello", "hello-0"),
+        ("hello-0", "hello-0"),
+        ("hello-1", "hello-1"),
+    ] {
+        let config = world.succeed(&["proxy", "config", name]);
+        assert!(
+            config.starts_with(&format!("workload      {instance}.default\n")),
+            "{config}"
+        );
+    }
+}
+
+fn policies(world: &World) {
+    let verdict = |pair: [&str; 2], more: &[&str]| {
+        let output = world.run(&[&["policy", "check"], &pair[..], more].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code().unwrap(), text)
+    };
+    for more in [&[][..], &["--file", world.file()]] {
+        let (code, text) = verdict(["client.shop", "hello"], more);
+        assert!(
+            code == 0 && text.starts_with("client.shop may call hello: "),
+            "{text}"
+        );
+        let (code, text) = verdict(["stranger", "hello"], more);
+        assert!(
+            code == 1 && text.starts_with("stranger may NOT call hello: "),
+            "{text}"
+        );
+        assert_eq!(verdict(["nobody", "hello"], more), (2, String::new()));
+    }
+}
+
+/// Calls while they are watched.
+fn edges(world: &World) {
+    let mut load = world
+        .leno(&["exec", "client.shop", "--"])
+        .arg(world.path("leno"))
+        .args([
+            "load",
+            "http://hello.default/",
+            "--qps",
+            "100",
+            "-c",
+            "1",
+            "-t",
+            "60s",
+        ])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let top = ["top", "--once", "--interval", "0.5", "-o", "json"];
+    let edge = world::eventually("an edge with requests", || {
+        let frame = world.json(&top);
+        let edges = frame["edges"].as_array().unwrap().iter();
+        let mut found = edges.filter(|edge| edge["source"]["name"] == "client.shop");
+        found
+            .find(|edge| edge["ratePerSecond"].as_f64() > Some(0.0))
+            .cloned()
+    });
+    let text = world.succeed(&["top", "--once", "--interval", "0.5"]);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert_eq!(edge["destination"]["name"], "hello", "{edge}");
+    assert_eq!(edge["mutualTls"], true, "{edge}");
+    assert_eq!(edge["success"], 1.0, "{edge}");
+    let id = "spiffe://cluster.local/ns/shop/sa/client";
+    assert_eq!(edge["source"]["identity"], id, "{edge}");
+    assert!(edge["p99Millis"].as_f64() > Some(0.0), "{edge}");
+    assert!(text.starts_with("SOURCE "), "{text}");
+    assert!(text.contains("\nclient.shop  hello "), "{text}");
+}
+
+fn mistakes(world: &World) {
+    let said = world.fail(&["proxy", "certs", "nobody"]);
+    assert!(
+        said.contains("take one of hello, client.shop, stranger"),
+        "{said}"
+    );
+    let said = world.fail(&["proxy", "certs", "hello", "--name", "none"]);
+    assert!(said.contains("no mesh none"), "{said}");
+    let said = world.fail(&["proxy", "certs"]);
+    assert!(said.contains("<WORKLOAD>"), "{said}");
+}
+
+#[test]
+fn a_sidecar_by_itself_is_asked_by_its_address() {
+    let leno = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_leno"))
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // Nobody listens on the port that means "any".
+    let said = leno(&["proxy", "certs", "--port", "0"]);
+    assert!(said.contains("no answer from 127.0.0.1:0"), "{said}");
+    assert!(said.contains("see whether the sidecar runs"), "{said}");
+    let both = leno(&["proxy", "certs", "hello", "--port", "1"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+}
