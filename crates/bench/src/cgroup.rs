@@ -39,10 +39,11 @@ pub enum Hierarchy {
     },
 }
 
-/// A group of ours. Dropping it removes it; its processes must be gone by then.
+/// A group. Dropping it removes it if it is ours; its processes must be gone by then.
 #[derive(Debug)]
 pub struct Cgroup {
     hierarchy: Hierarchy,
+    is_ours: bool,
 }
 
 impl Hierarchy {
@@ -68,6 +69,7 @@ impl Hierarchy {
         // Made first, so that a failure half way removes what exists.
         let cgroup = Cgroup {
             hierarchy: self.below(&leaf),
+            is_ours: true,
         };
         for dir in cgroup.dirs() {
             match fs::create_dir(dir) {
@@ -160,6 +162,25 @@ impl Hierarchy {
 }
 
 impl Cgroup {
+    /// The group that somebody else made of these directories, one in each hierarchy, to be read
+    /// only. None when no version has all that is read.
+    pub fn of_others(dirs: &[PathBuf]) -> Option<Self> {
+        let with = |file: &str| dirs.iter().find(|dir| dir.join(file).exists()).cloned();
+        let split = || {
+            Some(Hierarchy::V1 {
+                cpu: with("cpu.cfs_quota_us")?,
+                cpuacct: with("cpuacct.usage")?,
+                memory: with("memory.limit_in_bytes")?,
+            })
+        };
+        // Beside version 1 there may be an empty tree of version 2: `memory.max` tells.
+        let hierarchy = with("memory.max").map(Hierarchy::V2).or_else(split)?;
+        Some(Self {
+            hierarchy,
+            is_ours: false,
+        })
+    }
+
     /// The directories whose `cgroup.procs` a process joins.
     pub fn dirs(&self) -> Vec<&Path> {
         self.hierarchy.dirs()
@@ -222,6 +243,9 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
+        if !self.is_ours {
+            return;
+        }
         for dir in self.dirs() {
             // What is left, the next benchmark sweeps.
             let _ = fs::remove_dir(dir);
@@ -377,6 +401,31 @@ mod tests {
         assert!(cgroup.anon_bytes().is_ok());
         drop(cgroup);
         assert!(dirs.iter().all(|dir| !dir.exists()));
+    }
+
+    #[test]
+    fn the_group_of_others_is_found_by_its_files_and_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let group = |name: &str, files: &[&str]| {
+            let dir = root.path().join(name);
+            fs::create_dir(&dir).unwrap();
+            files
+                .iter()
+                .for_each(|file| fs::write(dir.join(file), "").unwrap());
+            dir
+        };
+        let empty = group("unified", &["cgroup.procs"]);
+        let cpu = group("cpu", &["cpu.cfs_quota_us", "cpuacct.usage"]);
+        let memory = group("memory", &["memory.limit_in_bytes"]);
+        let whole = group("whole", &["memory.max", "cpu.stat"]);
+        let found = |dirs: &[&PathBuf]| {
+            let dirs: Vec<PathBuf> = dirs.iter().map(|dir| (*dir).clone()).collect();
+            Cgroup::of_others(&dirs).map(|group| group.hierarchy.name())
+        };
+        assert_eq!(found(&[&empty, &cpu, &memory]), Some("cgroup v1"));
+        assert_eq!(found(&[&whole]), Some("cgroup v2"));
+        assert_eq!(found(&[&empty]), None);
+        assert!(whole.exists() && cpu.exists() && memory.exists());
     }
 
     #[test]

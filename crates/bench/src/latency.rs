@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 
 use crate::dataplane::DataPlane;
-use crate::environment::Environment;
-use crate::environment::loopback::Loopback;
+use crate::environment::{self, Environment};
 use crate::interrupt::Interrupt;
 use crate::results::{self, CellKey, Repeat, Run, SCHEMA, Settings, Verdict, folder};
 use crate::{clock, csv, report, table};
@@ -60,17 +59,16 @@ pub fn demo(programs: Programs, out: Option<PathBuf>) -> anyhow::Result<()> {
 
 fn run_noting(args: &Args, notes: Vec<String>) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let launcher = std::env::current_exe().context("finding our own executable")?;
     let Prepared {
         mut run,
         dir,
         planes,
+        mut environment,
     } = prepare(args)?;
     run.environment.notes.extend(notes);
-    let mut environment = Loopback::start(launcher)?;
-    describe(&mut run.environment, &environment, &planes)?;
+    describe(&mut run.environment, environment.as_ref(), &planes)?;
     folder::save_run(&dir, &run)?;
-    let measured = measure_all(&mut run, &dir, &planes, &mut environment, &interrupt);
+    let measured = measure_all(&mut run, &dir, &planes, environment.as_mut(), &interrupt);
     drop(environment);
     let finished = finish(&run, &dir);
     let go_on = || format!("leno bench latency --resume {}", dir.display());
@@ -78,37 +76,39 @@ fn run_noting(args: &Args, notes: Vec<String>) -> anyhow::Result<()> {
     finished
 }
 
-/// A run before its environment is started.
+/// A run that can begin.
 struct Prepared {
     /// With what its folder holds already.
     run: Run,
     dir: PathBuf,
     /// Those that its settings name.
     planes: Vec<Box<dyn DataPlane>>,
+    environment: Box<dyn Environment>,
 }
 
 fn prepare(args: &Args) -> anyhow::Result<Prepared> {
-    if let Some(dir) = &args.resume {
-        let run = folder::open(dir)?;
-        let planes = planes::named(&run.settings.data_planes, &args.programs)?;
-        return Ok(Prepared {
-            run,
-            dir: dir.clone(),
-            planes,
-        });
+    let launcher = std::env::current_exe().context("finding our own executable")?;
+    match &args.resume {
+        Some(dir) => prepare_again(dir, &args.programs, launcher),
+        None => prepare_new(args, launcher),
     }
+}
+
+fn prepare_again(dir: &Path, programs: &Programs, launcher: PathBuf) -> anyhow::Result<Prepared> {
+    let run = folder::open(dir)?;
+    let planes = planes::named(&run.settings.data_planes, programs)?;
+    let kind = Some(run.settings.environment);
+    let (environment, _) = environment::open(kind, &planes, launcher)?;
+    Ok(Prepared {
+        run,
+        dir: dir.to_path_buf(),
+        planes,
+        environment,
+    })
+}
+
+fn prepare_new(args: &Args, launcher: PathBuf) -> anyhow::Result<Prepared> {
     let mut resolved = options::resolve(args)?;
-    let settings = &mut resolved.settings;
-    let planes = match settings.data_planes.is_empty() {
-        true => planes::found(&args.programs, &mut resolved.notes)?,
-        false => planes::named(&settings.data_planes, &args.programs)?,
-    };
-    settings.data_planes = planes.iter().map(|plane| plane.name().to_owned()).collect();
-    ensure!(
-        !settings.keys().is_empty(),
-        "the grid is empty: {}",
-        EMPTY_GRID
-    );
     let stamp = clock::stamp();
     let dir = args
         .out
@@ -119,10 +119,26 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         "{} holds a run: use --resume, or another --out",
         dir.display()
     );
+    let settings = &mut resolved.settings;
+    let named = planes::named(&settings.data_planes, &args.programs)?;
+    let (environment, note) = environment::open(args.environment, &named, launcher)?;
+    resolved.notes.extend(note);
+    settings.environment = environment.kind();
+    let planes = match named.is_empty() {
+        true => planes::found(&args.programs, environment.kind(), &mut resolved.notes)?,
+        false => named,
+    };
+    settings.data_planes = planes.iter().map(|plane| plane.name().to_owned()).collect();
+    ensure!(
+        !settings.keys().is_empty(),
+        "the grid is empty: {}",
+        EMPTY_GRID
+    );
     Ok(Prepared {
         run: new_run(resolved, &stamp),
         dir,
         planes,
+        environment,
     })
 }
 

@@ -39,6 +39,9 @@ pub struct Run {
 /// The grid of a run, as resolved from flags, files and defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
+    /// Where; runs from before there was a choice were on loopback.
+    #[serde(default)]
+    pub environment: EnvironmentKind,
     /// Names of data planes, in the order of the tables.
     pub data_planes: Vec<String>,
     /// Modes, in the order of the tables.
@@ -65,6 +68,27 @@ pub struct Settings {
     pub extra_labels: Option<String>,
 }
 
+/// Where a run takes place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EnvironmentKind {
+    /// All processes on one machine, addresses on the loopback interface.
+    #[default]
+    Loopback,
+    /// A mesh on one machine, each workload in a network of its own.
+    Local,
+}
+
+impl EnvironmentKind {
+    /// The word used in options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loopback => "loopback",
+            Self::Local => "local",
+        }
+    }
+}
+
 /// How the requests of an open loop are spread over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -79,7 +103,7 @@ pub enum Arrivals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Generator to server.
+    /// Generator to server; where a mesh has sidecars, past both.
     Baseline,
     /// Generator to server sidecar (plaintext) to server.
     ServerOnly,
@@ -303,7 +327,7 @@ impl SidecarUsage {
 /// Where and under what a run was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// `loopback`: all processes on one machine, addresses on the loopback interface.
+    /// The word for the [`EnvironmentKind`].
     pub kind: String,
     /// When it was described, RFC 3339, UTC.
     pub taken: String,

@@ -1,15 +1,15 @@
 //! `leno bench latency` from the command line: what it leaves behind, how it stops, goes on and
-//! fails. Small loads on loopback; no assertion on a time.
+//! fails. Small loads on loopback, and one in a mesh of this machine; no assertion on a time.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use bench::results::{Mode, Run, folder};
+use bench::results::{EnvironmentKind, Mode, Run, folder};
 
 const FIGURES: [&str; 8] = [
     "latency-p50.svg",
@@ -22,9 +22,19 @@ const FIGURES: [&str; 8] = [
     "memory-server.svg",
 ];
 
-/// A run of short cells; `args` say the rest.
+/// A run of short cells on loopback; `args` say the rest.
 fn latency(out: &Path, args: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leno"));
+    let mut command = anywhere(out, args);
+    command.args(["--environment", "loopback"]);
+    command
+}
+
+fn anywhere(out: &Path, args: &str) -> Command {
+    run_by(Path::new(env!("CARGO_BIN_EXE_leno")), out, args)
+}
+
+fn run_by(leno: &Path, out: &Path, args: &str) -> Command {
+    let mut command = Command::new(leno);
     command.args([
         "bench",
         "latency",
@@ -194,4 +204,151 @@ fn each_mode_uses_the_sidecars_that_it_crosses() {
     let mut modes: Vec<Mode> = run.cells.iter().map(|cell| cell.key.mode).collect();
     modes.sort();
     assert_eq!(modes, Mode::ALL);
+}
+
+/// `leno` with all that a mesh takes, in a folder that every user may enter. None, said aloud,
+/// where there can be no mesh; that is a failure where root was promised.
+fn leno_for_a_mesh(folder: &Path) -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_BIN_EXE_leno"));
+    let programs = ["leno-proxy", "leno-control", "leno"];
+    let here = programs
+        .iter()
+        .all(|name| built.with_file_name(name).is_file());
+    if !here || !rustix::process::geteuid().is_root() {
+        let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
+        assert!(!promised, "root and a build of the workspace were promised");
+        println!("SKIPPED: a mesh on one machine needs root, and leno-control beside leno");
+        return None;
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    for name in programs {
+        let (from, to) = (built.with_file_name(name), folder.join(name));
+        let linked = fs::hard_link(&from, &to);
+        linked.or_else(|_| fs::copy(&from, &to).map(drop)).unwrap();
+    }
+    Some(folder.join("leno"))
+}
+
+fn bench_meshes() -> Vec<String> {
+    let namespaces = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    let text = String::from_utf8(namespaces.stdout).unwrap();
+    let lines = text.lines().map(str::to_owned);
+    lines
+        .filter(|line| line.starts_with("leno-bench-"))
+        .collect()
+}
+
+/// Interrupted in the midst of a window: what was up is down again.
+#[test]
+fn an_interrupted_run_takes_its_mesh_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(leno) = leno_for_a_mesh(dir.path()) else {
+        return;
+    };
+    let out = dir.path().join("run");
+    let all = "--environment local --data-planes none --connections 1 --repeats 9";
+    let mut command = run_by(&leno, &out, all);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = stderr.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.trim_start().starts_with("1/9")));
+    let pid = child.id().to_string();
+    let asked = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(asked.unwrap().success());
+    assert!(lines.any(|line| line.contains("interrupted")));
+    lines.for_each(drop);
+    assert!(child.wait().unwrap().success());
+    let prefix = format!("leno-bench-{pid}.");
+    let left = bench_meshes();
+    assert!(
+        !left.iter().any(|name| name.starts_with(&prefix)),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn in_a_mesh_modes_are_what_its_sidecars_intercept() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(leno) = leno_for_a_mesh(dir.path()) else {
+        return;
+    };
+    let out = dir.path().join("run");
+    // Where there can be a mesh it is what is measured, without being asked for.
+    let all = "--data-planes none,leno --modes baseline,serveronly,clientonly,both";
+    let all = format!("{all} --connections 2 --repeats 1");
+    let mut child = run_by(&leno, &out, &all).spawn().unwrap();
+    let pid = child.id();
+    assert!(child.wait().unwrap().success());
+    let run = folder::open(&out).unwrap();
+    assert_eq!(run.settings.environment, EnvironmentKind::Local);
+    assert_eq!(run.environment.kind, "local");
+    assert_eq!(run.environment.limits.cpus, Some(1.0));
+    check_cells(&run, 5, 1);
+    let cells = run.cells.iter();
+    let series: Vec<String> = cells.map(|cell| cell.key.series()).collect();
+    let expected = [
+        "none baseline",
+        "leno baseline",
+        "leno serveronly",
+        "leno clientonly",
+        "leno both",
+    ];
+    assert_eq!(series, expected);
+    for cell in &run.cells {
+        let usages = cell
+            .repeats
+            .iter()
+            .flat_map(|one| [&one.client, &one.server]);
+        for usage in usages.flatten() {
+            let sound = usage.worked() && usage.anon_bytes.is_some_and(|bytes| bytes > 0);
+            assert!(sound && usage.throttled_seconds.is_some(), "{usage:?}");
+        }
+    }
+    let configuration = out.join("configurations/leno_both_c2_q200_s1024.mesh.yaml");
+    assert!(configuration.is_file());
+    let prefix = format!("leno-bench-{pid}.");
+    let left = bench_meshes();
+    assert!(
+        !left.iter().any(|name| name.starts_with(&prefix)),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn what_a_mesh_cannot_measure_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let envoy = dir.path().join("envoy");
+    // Any program will do: it is not started.
+    fs::copy("/bin/true", &envoy).unwrap();
+    let mut command = anywhere(&dir.path().join("run"), "--data-planes envoy");
+    command
+        .args(["--environment", "local", "--envoy"])
+        .arg(&envoy);
+    let refused = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(
+        refused.contains("envoy is not measured in a local mesh yet"),
+        "{refused}"
+    );
+    assert!(refused.contains("--environment loopback"), "{refused}");
+}
+
+/// `leno` all by itself has no control plane to make a mesh with.
+#[test]
+fn where_there_can_be_no_mesh_it_says_why_and_stays_on_loopback() {
+    let dir = tempfile::tempdir().unwrap();
+    let leno = dir.path().join("leno");
+    fs::copy(env!("CARGO_BIN_EXE_leno"), &leno).unwrap();
+    let out = dir.path().join("run");
+    let mut command = Command::new(&leno);
+    command.args("bench latency --data-planes none --connections 1 --repeats 1".split(' '));
+    command
+        .args(["--duration", "1", "--warmup", "0", "--out"])
+        .arg(&out);
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let said = String::from_utf8(succeed(command).stderr).unwrap();
+    let note = "on loopback, not in a local mesh: ";
+    assert!(said.contains(note), "{said}");
+    let run = folder::open(&out).unwrap();
+    assert_eq!(run.environment.kind, "loopback");
+    assert!(run.environment.notes.iter().any(|one| one.contains(note)));
 }

@@ -4,15 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod programs;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
-
-const PROGRAMS: [&str; 3] = ["leno", "leno-control", "leno-proxy"];
 
 /// A folder with the programs in it, which every user may enter.
 struct World {
@@ -23,22 +22,7 @@ struct World {
 impl World {
     /// None, said aloud, without root; that is a failure where root was promised.
     fn make(name: &str) -> Option<Self> {
-        if !is_root() {
-            let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
-            assert!(!promised, "this test needs root, which was promised");
-            println!("SKIPPED: a mesh on one machine needs root");
-            return None;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for program in PROGRAMS {
-            let built = Path::new(env!("CARGO_BIN_EXE_leno")).with_file_name(program);
-            let path = folder.path().join(program);
-            let linked = fs::hard_link(&built, &path);
-            linked
-                .or_else(|_| fs::copy(&built, &path).map(drop))
-                .unwrap();
-        }
+        let folder = programs::folder()?;
         let name = format!("c{}-{name}", std::process::id());
         Some(Self { folder, name })
     }
@@ -87,45 +71,30 @@ impl Drop for World {
     }
 }
 
-fn is_root() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    status.lines().any(|line| line.starts_with("Uid:\t0\t0"))
-}
-
 /// One server and one client, with addresses that no other mesh of this machine has.
 fn mesh(world: &World) -> String {
     // Tests of one program share its number, and are told apart by their names.
     let own = world.name.bytes().map(u32::from).sum::<u32>();
-    let subnet = (std::process::id() * 16 + own) % 1024;
-    let (high, low) = (128 + subnet / 256, subnet % 256);
-    format!(
-        "apiVersion: leno.dev/v1alpha1
-kind: MeshConfig
-metadata: {{name: mesh}}
-spec:
-  workloadCIDRs: [10.{high}.{low}.0/24, \"fd05:{subnet:x}::/112\"]
-  serviceCIDRs: [10.{services}.{low}.0/24, \"fd06:{subnet:x}::/112\"]
----
-apiVersion: v1
+    let config = programs::config(128, std::process::id() * 16 + own);
+    config
+        + "apiVersion: v1
 kind: Service
-metadata: {{name: hello}}
-spec: {{selector: {{app: hello}}, ports: [{{name: http, port: 80, targetPort: 8080}}]}}
+metadata: {name: hello}
+spec: {selector: {app: hello}, ports: [{name: http, port: 80, targetPort: 8080}]}
 ---
 apiVersion: leno.dev/v1alpha1
 kind: Workload
-metadata: {{name: hello, labels: {{app: hello}}}}
+metadata: {name: hello, labels: {app: hello}}
 spec:
   serviceAccount: hello
-  ports: [{{name: http, port: 8080}}]
-  command: [\"${{LENO}}\", load, serve, --address, \"::\", --port, \"8080\"]
+  ports: [{name: http, port: 8080}]
+  command: [\"${LENO}\", load, serve, --address, \"::\", --port, \"8080\"]
 ---
 apiVersion: leno.dev/v1alpha1
 kind: Workload
-metadata: {{name: client, namespace: shop}}
-spec: {{serviceAccount: client}}
-",
-        services = high + 8
-    )
+metadata: {name: client, namespace: shop}
+spec: {serviceAccount: client}
+"
 }
 
 /// That the client is answered by the server, called by its name.
@@ -215,21 +184,31 @@ fn a_mesh_that_is_up_is_changed_upgraded_and_read() {
 }
 
 #[test]
-fn without_root_it_says_what_to_do() {
+fn without_root_it_says_what_that_means_and_leaves_roots_alone() {
     let Some(world) = World::make("nobody") else {
         return;
     };
     let file = world.path("mesh.yaml");
     fs::write(&file, mesh(&world)).unwrap();
-    let output = world
-        .leno(&["up", file.to_str().unwrap()])
-        .uid(65534)
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
+    let refused = |args: &[&str]| {
+        let output = world.leno(args).uid(65534).output().unwrap();
+        assert!(!output.status.success(), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // Where root has its meshes, nobody else can have one.
+    let up = ["up", file.to_str().unwrap(), "--name", &world.name];
+    let said = refused(&up);
     assert!(
-        !output.status.success() && error.contains("run it with sudo"),
-        "{error}"
+        said.starts_with("without root: ") && said.contains("Error: make "),
+        "{said}"
     );
     assert!(!world.path("run").exists());
+    world.succeed(&up);
+    for args in [&["down", &world.name][..], &["restart", "client.shop"]] {
+        let error = refused(args);
+        assert!(
+            error.contains("was brought up by root: run it with sudo"),
+            "{error}"
+        );
+    }
 }

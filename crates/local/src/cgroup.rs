@@ -3,7 +3,8 @@
 //! supervisor. Must never touch a group that is not below the mesh's own. Where groups cannot be
 //! made, the mesh does without, unless a limit is asked for.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::name::MeshName;
@@ -87,8 +88,14 @@ impl Cgroups {
     }
 }
 
-/// Kills every process in `groups` but this one.
+/// Kills every process in `groups` but this one. Where the kernel does it (version 2), none gets
+/// away by having children faster than they are found.
 pub fn kill(groups: &[PathBuf]) {
+    let own = own_pid();
+    for group in groups.iter().filter(|group| !members(group).contains(&own)) {
+        let file = OpenOptions::new().write(true).open(group.join("cgroup.kill"));
+        let _ = file.and_then(|mut file| file.write_all(b"1"));
+    }
     kill_all(|| groups.to_vec());
 }
 

@@ -1,5 +1,5 @@
-//! What the commands do: up, down, ps, exec, logs, restart, upgrade. Called by `leno`, which only reads its arguments and
-//! prints what comes back.
+//! What the commands do: up, down, ps, exec, logs, restart, upgrade. Called by `leno`, which only
+//! reads its arguments and prints what comes back.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::client::{Desk, Gone, NotReady};
 use crate::explicit::{MARK, is_rootless};
 use crate::folder::{self, Folder};
-use crate::job::Job;
+use crate::job::{Job, sockets};
 use crate::name::{MeshName, WorkloadId};
 use crate::process::{self, Launcher};
 use crate::state::{Running, State};
@@ -114,14 +114,16 @@ fn begin(
     within: Duration,
     show: &mut dyn FnMut(&Event),
 ) -> anyhow::Result<()> {
-    let mut child = Command::new(&start.launcher.program)
+    let mut command = Command::new(&start.launcher.program);
+    command
         .args(&start.launcher.args)
         .arg("supervise")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(logs::open(&folder.log())?)
-        .spawn()
-        .context("start the supervisor")?;
+        .stderr(logs::open(&folder.log())?);
+    // It would hold what a script has open, a lock for example, as long as the mesh is up.
+    sockets::withhold(&mut command)?;
+    let mut child = command.spawn().context("start the supervisor")?;
     let mut stdin = child.stdin.take().context("standard input is a pipe")?;
     stdin.write_all(serde_json::to_string(start)?.as_bytes())?;
     drop(stdin);

@@ -1,6 +1,6 @@
 //! What takes the place of networks where there is no root: loopback addresses of this machine, one
-//! for each instance, and sockets at them that its sidecar is given. Called by the supervisor, which
-//! keeps the sockets. Must never take a block of addresses that another mesh has.
+//! for each instance, and sockets at them for its sidecar. Called by the supervisor, which keeps
+//! these. Must never take a block of addresses that another mesh has.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -298,7 +298,9 @@ mod tests {
         assert!(!child.wait().unwrap().success());
         assert!(!is_mark(b"PATH=/bin", Path::new("/bin")));
         let told = |command: &str| is_told(command.as_bytes(), Path::new("/run/leno/a"));
-        assert!(told("leno-proxy\0--config\0/run/leno/a/workloads/b/bootstrap.yaml\0"));
+        assert!(told(
+            "leno-proxy\0--config\0/run/leno/a/workloads/b/bootstrap.yaml\0"
+        ));
         assert!(!told("leno-proxy\0--config\0/run/leno/ab/bootstrap.yaml\0"));
         assert!(!told("tail\0-f\0/run/leno/a/supervisor.log\0"));
     }

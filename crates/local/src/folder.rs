@@ -32,11 +32,17 @@ pub fn base() -> PathBuf {
 #[must_use]
 pub fn base_here() -> PathBuf {
     let own = base();
-    let mut entries = fs::read_dir(&own).into_iter().flatten();
-    match entries.next() {
-        Some(_) => own,
-        None => BASE.into(),
+    let mut entries = fs::read_dir(&own).into_iter().flatten().flatten();
+    match entries.any(|entry| entry.path().is_dir()) {
+        true => own,
+        false => BASE.into(),
     }
+}
+
+/// What is locked by whoever decides who gets what of this machine; no mesh has such a name.
+#[must_use]
+pub fn deciding(base: &Path) -> PathBuf {
+    base.join(".deciding")
 }
 
 /// The runtime folder of one mesh.

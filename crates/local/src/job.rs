@@ -22,6 +22,8 @@ use rustix::thread::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::users;
+
 /// Listening sockets that a program is given.
 pub(crate) mod sockets;
 
@@ -183,7 +185,7 @@ fn drop_privileges(user: u32) -> anyhow::Result<()> {
         return forgo();
     }
     empty_bounding_set().context("drop capabilities")?;
-    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(users::group_of(user)));
     set_thread_groups(&[]).context("leave all groups")?;
     set_thread_res_gid(gid, gid, gid).context("take the group")?;
     set_thread_res_uid(uid, uid, uid).context("take the user")?;

@@ -1,6 +1,7 @@
 //! One machine as a mesh: each instance of a workload in a network namespace with its sidecar,
-//! watched by a supervisor. Called by the commands that bring it up, look at it and take it down. Must never touch a namespace, link,
-//! process, cgroup or folder that it did not make, nor know anything of Kubernetes.
+//! watched by a supervisor. Called by the commands that bring it up, look at it and take it down.
+//! Must never touch a namespace, link, process, cgroup or folder that it did not make, nor know
+//! anything of Kubernetes.
 
 /// What things are called: meshes, workloads, and what the kernel knows them by.
 pub mod name;
@@ -22,6 +23,9 @@ mod users;
 
 /// Where everything lies in the runtime folder.
 pub mod folder;
+
+/// Files that are locked.
+mod lock;
 
 /// What runs, as a file that outlives the supervisor.
 pub mod state;

@@ -32,7 +32,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<File> {
 
 /// The last lines of a log, for an error.
 #[must_use]
-pub(crate) fn tail(path: &Path) -> String {
+pub fn tail(path: &Path) -> String {
     let text = read(path, length(path).saturating_sub(TAIL_BYTES), TAIL_BYTES);
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")

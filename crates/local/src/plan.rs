@@ -13,6 +13,11 @@ use crate::name::{MeshName, WorkloadId};
 
 /// Users that systems leave to nobody: between those of containers and the dynamic ones.
 const USERS: RangeInclusive<u32> = 60600..=61183;
+/// Those of them that applications get. What one leaves on the machine, be it a program that takes
+/// its owner's rights, is never a sidecar's later, nor the control plane's.
+pub(crate) const APPLICATIONS: RangeInclusive<u32> = 60600..=60891;
+/// The others: sidecars, control planes, resolvers.
+pub(crate) const OURS: RangeInclusive<u32> = 60892..=61183;
 /// The first address of a range is the network's, the second this machine's.
 const OFFSET_MIN: u32 = 2;
 
@@ -193,20 +198,19 @@ pub(crate) fn check(ground: &Ground, mesh: &Mesh, taken: &Taken) -> anyhow::Resu
     Ok(())
 }
 
-/// So many users that nobody has.
+/// The first of `users` that nobody has.
 ///
 /// # Errors
-/// When there are not so many.
-pub(crate) fn free_users(count: usize, taken: &BTreeSet<u32>) -> anyhow::Result<Vec<u32>> {
-    let free = USERS.filter(|user| !taken.contains(user));
-    let users: Vec<_> = free.take(count).collect();
-    ensure!(
-        users.len() == count,
-        "all users from {} to {} are taken: end what runs as them",
-        USERS.start(),
-        USERS.end()
-    );
-    Ok(users)
+/// When there is none.
+pub(crate) fn free_user(
+    users: &RangeInclusive<u32>,
+    taken: &BTreeSet<u32>,
+) -> anyhow::Result<u32> {
+    let mut free = users.clone().filter(|user| !taken.contains(user));
+    free.next().with_context(|| {
+        let (first, last) = (users.start(), users.end());
+        format!("all users from {first} to {last} are taken: end what runs as them")
+    })
 }
 
 /// The number of a user that the file gives.
@@ -290,8 +294,16 @@ mod tests {
     #[test]
     fn users_are_those_that_nobody_has() {
         let taken = [60600, 60602].into();
-        assert_eq!(free_users(2, &taken).unwrap(), [60601, 60603]);
-        check_refused(free_users(1, &USERS.collect()), "are taken");
+        assert_eq!(free_user(&APPLICATIONS, &taken).unwrap(), 60601);
+        check_refused(free_user(&OURS, &USERS.collect()), "are taken");
+    }
+
+    #[test]
+    fn what_an_application_leaves_is_never_a_sidecars() {
+        let applications: BTreeSet<_> = APPLICATIONS.collect();
+        let ours: BTreeSet<_> = OURS.collect();
+        assert!(applications.is_disjoint(&ours));
+        assert!(applications.union(&ours).copied().eq(USERS));
     }
 
     #[test]

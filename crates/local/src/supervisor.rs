@@ -17,6 +17,9 @@ mod rollout;
 /// What a supervisor before us has left.
 mod adoption;
 
+/// What the user's file says.
+mod file;
+
 /// What a new file changes.
 mod changes;
 
@@ -33,7 +36,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -55,13 +58,14 @@ use crate::mesh::{self, Mesh};
 use crate::name::{MeshName, WorkloadId};
 use crate::plan::{self, Ground};
 use crate::process::{Identity, Launcher};
-use crate::state::{Life, Phase, State, Wanted};
-use crate::{foreign, network, teardown, written};
+use crate::state::{Life, Phase, State};
+use crate::{network, teardown};
 use desk::{Event, Request, Teller};
+use file::Seen;
 use instance::make_home;
 use progress::follow;
 use service::{Service, Which};
-use shared::{Shared, blocking};
+use shared::Shared;
 
 pub(crate) use progress::word;
 
@@ -165,14 +169,18 @@ fn keep(start: &Start, role: Role, running: impl FnOnce(&State)) -> anyhow::Resu
 
 /// One supervisor for a mesh, as long as the file is open.
 fn lock(folder: &Folder, name: &MeshName) -> anyhow::Result<File> {
-    folder.make()?;
-    let file =
-        File::create(folder.lock()).with_context(|| format!("make {}", folder.lock().display()))?;
-    ensure!(
-        hold(&file),
-        "the mesh {name} is up already: see `leno ps`, or `leno down {name}` first"
-    );
-    Ok(file)
+    loop {
+        folder.make()?;
+        let file = crate::lock::open(&folder.lock())?;
+        ensure!(
+            hold(&file),
+            "the mesh {name} is up already: see `leno ps`, or `leno down {name}` first"
+        );
+        // Whoever took the mesh down may have removed it meanwhile.
+        if crate::lock::is_at(&file, &folder.lock()) {
+            return Ok(file);
+        }
+    }
 }
 
 /// Keeps supervisors out, as long as the file is open; none where there never was one.
@@ -223,8 +231,13 @@ fn make(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
     let (ground, claim) = find_ground(start, &mesh, &taken)?;
     plan::check(&ground, &mesh, &taken)?;
     let users = match ground.is_explicit {
-        true => vec![geteuid().as_raw(); 2],
-        false => plan::free_users(2, &taken.users)?,
+        true => [geteuid().as_raw(); 2],
+        false => {
+            let control = plan::free_user(&plan::OURS, &taken.users)?;
+            let mut used = taken.users.clone();
+            used.insert(control);
+            [control, plan::free_user(&plan::OURS, &used)?]
+        }
     };
     let state = State {
         name: start.name.clone(),
@@ -276,9 +289,6 @@ fn leave_group(shared: &Shared) {
     own.iter()
         .for_each(|group| drop(fs::write(group.join("cgroup.procs"), "0")));
 }
-
-/// What the user's file looked like when it was read.
-type Seen = (PathBuf, i64, i64, u64);
 
 struct Supervisor {
     shared: Rc<Shared>,
@@ -417,19 +427,6 @@ impl Supervisor {
         self.trim_logs();
     }
 
-    /// Takes what the user's file says, when it has changed.
-    async fn look_at_file(&self, source: &Path) {
-        if self.seen.borrow().is_some() && see(source) == *self.seen.borrow() {
-            return;
-        }
-        let is_first = self.seen.borrow().is_none();
-        match self.apply(source).await {
-            Ok(lines) if !is_first => lines.iter().for_each(|line| say(line)),
-            Ok(_) => {}
-            Err(error) => self.blame(&error),
-        }
-    }
-
     async fn answer(&self, request: Request, teller: Teller) {
         match request {
             Request::Await { within } => self.tell_of(within, teller),
@@ -498,81 +495,6 @@ impl Supervisor {
         Ok(format!("{name}: replaced"))
     }
 
-    /// Takes what the file at `source` says; gives what that changes. A file with faults changes
-    /// nothing.
-    async fn apply(&self, source: &Path) -> anyhow::Result<Vec<String>> {
-        let shared = &self.shared;
-        *self.seen.borrow_mut() = see(source);
-        let (ground, path) = (shared.ground.clone(), source.to_path_buf());
-        let (mesh, text) = blocking(move || read(&ground, &path)).await?;
-        let before = shared.wanted();
-        let old = shared.look(|state| state.source.clone());
-        let mut lines = changes::describe((&before, &old), (&mesh, source));
-        let copy = shared.folder.source().join("mesh.yaml");
-        let kept = fs::read_to_string(&copy).unwrap_or_default();
-        if lines.is_empty() && kept != text {
-            lines.push("what the control plane is told has changed".into());
-        }
-        self.see_off((&before, &kept), &mesh)?;
-        written::replace(&copy, &text)?;
-        self.welcome_back(&mesh)?;
-        shared.change(|state| {
-            state.source = source.to_path_buf();
-            state.fault = None;
-            state.workloads = workloads(state, &mesh);
-        });
-        shared.want(mesh);
-        Ok(lines)
-    }
-
-    /// Keeps what the control plane knows of workloads that the file has no more: they are known
-    /// until they are gone.
-    fn see_off(&self, (before, text): (&Mesh, &str), after: &Mesh) -> anyhow::Result<()> {
-        let gone = before.workloads.iter();
-        let gone = gone.filter(|one| after.workload(&one.id).is_none());
-        let lines = gone.filter_map(|one| Some((one.id.clone(), one.line?)));
-        let documents = rollout::leaving(&self.shared, (text, &lines.collect()));
-        if documents.is_empty() {
-            return Ok(());
-        }
-        self.leaving.borrow_mut().extend(documents);
-        self.write_leaving()
-    }
-
-    /// What is in the file again is not known twice.
-    fn welcome_back(&self, after: &Mesh) -> anyhow::Result<()> {
-        let count = self.leaving.borrow().len();
-        let is_gone = |id: &WorkloadId, _: &mut String| after.workload(id).is_none();
-        self.leaving.borrow_mut().retain(is_gone);
-        match self.leaving.borrow().len() == count {
-            true => Ok(()),
-            false => self.write_leaving(),
-        }
-    }
-
-    /// Forgets those of which no instance is left.
-    fn let_go(&self) {
-        let count = self.leaving.borrow().len();
-        self.shared.look(|state| {
-            let is_there = |id: &WorkloadId| state.instances.iter().any(|one| one.workload == *id);
-            self.leaving.borrow_mut().retain(|id, _| is_there(id));
-        });
-        if self.leaving.borrow().len() != count
-            && let Err(error) = self.write_leaving()
-        {
-            say(&format!("{error:#}"));
-        }
-    }
-
-    fn write_leaving(&self) -> anyhow::Result<()> {
-        let path = rollout::leaving_path(&self.shared);
-        let texts: Vec<_> = self.leaving.borrow().values().cloned().collect();
-        match texts.is_empty() {
-            true => fs::remove_file(&path).with_context(|| format!("remove {}", path.display())),
-            false => written::replace(&path, &texts.join("---\n")),
-        }
-    }
-
     /// A program that says much must not take all memory with it.
     fn trim_logs(&self) {
         let folder = &self.shared.folder;
@@ -601,55 +523,6 @@ fn tell_text(teller: &Teller, text: &str) {
 fn tell_failure(teller: &Teller, error: &anyhow::Error) {
     let message = format!("{error:#}");
     let _ = teller.send(Event::Failed { message });
-}
-
-fn see(source: &Path) -> Option<Seen> {
-    let found = fs::metadata(source).ok()?;
-    let path = source.to_path_buf();
-    Some((path, found.mtime(), found.mtime_nsec(), found.ino()))
-}
-
-/// What the file says, if it can be done here and while the mesh is up.
-fn read(ground: &Ground, source: &Path) -> anyhow::Result<(Mesh, String)> {
-    let text = foreign::read(source)?;
-    let mesh = mesh::read(source)?;
-    let (name, range) = (ground.name.clone(), ground.ranges.first());
-    let (mesh, wanted) = match range.filter(|_| ground.is_explicit) {
-        Some(range) => {
-            let wanted = Ground::explicit(name, &mesh, *range);
-            (mesh, wanted)
-        }
-        None => {
-            let wanted = Ground::of(name, &mesh)?;
-            (mesh.intercepted(), wanted)
-        }
-    };
-    ensure!(
-        wanted == *ground,
-        "trustDomain and workloadCIDRs cannot change while the mesh is up: leave them as they \
-         were, or `leno down {}` first",
-        ground.name
-    );
-    let (_, names) = crate::users::taken();
-    let taken = plan::Taken {
-        names,
-        ..plan::Taken::default()
-    };
-    plan::check(ground, &mesh, &taken)?;
-    Ok((mesh, text))
-}
-
-/// What is wanted now, with what was asked for before.
-fn workloads(state: &State, mesh: &Mesh) -> Vec<Wanted> {
-    let one = |workload: &mesh::Workload| {
-        let before = state.workloads.iter().find(|one| one.id == workload.id);
-        Wanted {
-            id: workload.id.clone(),
-            replicas: workload.spec.replicas,
-            generation: before.map_or(0, |one| one.generation),
-        }
-    };
-    mesh.workloads.iter().map(one).collect()
 }
 
 /// A folder of root's in which one user may read, and nobody else: what workloads there are and how

@@ -40,11 +40,20 @@ impl Process {
     /// A child that was just started.
     ///
     /// # Errors
-    /// When the kernel gives no handle on it.
-    pub(crate) fn of(child: &Child) -> anyhow::Result<Self> {
-        let pid = i32::try_from(child.id())?;
-        // It cannot be buried by anybody else: the number is its own.
-        Self::watch(Identity::of(pid).context("a child has gone astray")?)
+    /// When the kernel gives no handle on it; it is ended then.
+    pub(crate) fn of(child: &mut Child) -> anyhow::Result<Self> {
+        let watch = || {
+            let pid = i32::try_from(child.id())?;
+            // It cannot be buried by anybody else: the number is its own.
+            Self::watch(Identity::of(pid).context("a child has gone astray")?)
+        };
+        let watched = watch();
+        if watched.is_err() {
+            // Nobody would know of it.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        watched
     }
 
     /// One that somebody else started; none when it has ended.

@@ -7,9 +7,19 @@
 mod apps;
 #[path = "cases/beginnings.rs"]
 mod beginnings;
+#[path = "cases/databases.rs"]
+mod databases;
 #[path = "cases/ends.rs"]
 mod ends;
+#[path = "cases/gateway.rs"]
+mod gateway;
+#[path = "cases/limits.rs"]
+mod limits;
 
+#[expect(
+    dead_code,
+    reason = "shared with the storm suite, which uses all of it"
+)]
 #[path = "storm/load.rs"]
 mod load;
 #[expect(

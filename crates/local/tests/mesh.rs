@@ -71,6 +71,7 @@ fn workloads_reach_each_other_through_their_sidecars_and_as_nobody_special() {
             world::sorted(&answer["variables"]),
             [
                 "HOME",
+                "LENO_ADDRESS",
                 "LENO_INSTANCE",
                 "LENO_NAMESPACE",
                 "LENO_WORKLOAD",

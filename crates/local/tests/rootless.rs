@@ -3,6 +3,11 @@
 //! `leno-proxy` as a build of the workspace leaves them; without these the tests say that they were
 //! skipped.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test stops where its world is not as it should be"
+)]
+
 #[path = "rootless/world.rs"]
 mod world;
 
@@ -47,7 +52,8 @@ fn hello(replicas: u32) -> String {
          metadata: {{name: hello, labels: {{app: hello}}}}\n\
          spec:\n  serviceAccount: hello\n  mode: strict\n  replicas: {replicas}\n  \
          ports: [{{name: http, port: 8080}}]\n  resources: {{limits: {{memory: 128Mi}}}}\n  \
-         command: [\"${{LENO}}\", load, serve, --address, \"${{LENO_ADDRESS}}\", --port, \"8080\"]\n"
+         command: [\"${{LENO}}\", load, serve, --address, \"${{LENO_ADDRESS}}\", \
+         --port, \"8080\"]\n"
     );
     HELLO.to_owned() + &server
 }
@@ -56,6 +62,15 @@ fn hello(replicas: u32) -> String {
 fn outbound(state: &State, instance: &str) -> SocketAddr {
     let one = state.instance(&instance.parse().unwrap()).unwrap();
     one.explicit.as_ref().unwrap().outbound[0].address
+}
+
+/// Until everybody has heard of everybody.
+#[track_caller]
+fn eventually_answers(address: SocketAddr) {
+    until(|| {
+        let answer = get(address, "/");
+        (answer.starts_with("HTTP/1.1 200 "), answer)
+    });
 }
 
 #[test]
@@ -68,7 +83,7 @@ fn workloads_talk_through_both_sidecars_with_mutual_tls() {
     let state = world.state();
     // Whoever finds the socket is taken for the instance whose it is.
     let curl = outbound(&state, "curl-0");
-    assert!(get(curl, "/").starts_with("HTTP/1.1 200 "));
+    eventually_answers(curl);
     // The server's sidecar knows its caller by the certificate, and lets in nobody else.
     let hello = state.instance(&"hello-0".parse().unwrap()).unwrap();
     let metrics = get(SocketAddr::new(hello.addresses[0], 15010), "/metrics");
@@ -101,6 +116,7 @@ fn no_request_fails_while_instances_come_go_and_are_upgraded() {
     };
     world.up(&hello(1));
     let curl = outbound(&world.state(), "curl-0");
+    eventually_answers(curl);
     let (stop, world) = (AtomicBool::new(false), &world);
     thread::scope(|scope| {
         let load = scope.spawn(|| {
@@ -137,10 +153,7 @@ fn connections_wait_for_a_sidecar_that_is_started_again() {
         assert!(is_listening(outbound(&state, "curl-0")), "{name}");
     }
     // The caller's waits for its successor; the called one's may be away for a moment longer.
-    until(|| {
-        let answer = get(outbound(&state, "curl-0"), "/");
-        (answer.starts_with("HTTP/1.1 200 "), answer)
-    });
+    eventually_answers(outbound(&state, "curl-0"));
     world.down();
 }
 
@@ -151,8 +164,9 @@ fn what_a_killed_supervisor_left_is_kept_by_the_next_and_leaves_nothing() {
     };
     world.up(&hello(1));
     let before = world.state();
-    world.kill(before.supervisor, Signal::KILL);
     let curl = outbound(&before, "curl-0");
+    eventually_answers(curl);
+    world.kill(before.supervisor, Signal::KILL);
     assert!(get(curl, "/").starts_with("HTTP/1.1 200 "));
     world.up(&hello(1));
     let after = world.state();
@@ -161,10 +175,7 @@ fn what_a_killed_supervisor_left_is_kept_by_the_next_and_leaves_nothing() {
     // A sidecar that ends now is given sockets at the same addresses.
     let sidecar = |state: &State| state.instances[0].sidecar.process;
     world.kill(sidecar(&after).unwrap(), Signal::KILL);
-    until(|| {
-        let answer = get(curl, "/");
-        (answer.starts_with("HTTP/1.1 200 "), answer)
-    });
+    eventually_answers(curl);
     // Though nobody keeps it.
     world.kill(world.state().supervisor, Signal::KILL);
     world.down();
@@ -182,8 +193,7 @@ fn two_meshes_have_addresses_of_their_own() {
     let address = |name: &str| world.state_of(name).instances[0].addresses[0];
     assert_ne!(address("a"), address("b"));
     for name in ["a", "b"] {
-        let curl = outbound(&world.state_of(name), "curl-0");
-        assert!(get(curl, "/").starts_with("HTTP/1.1 200 "), "{name}");
+        eventually_answers(outbound(&world.state_of(name), "curl-0"));
     }
     world.leno(&["down", "a"]);
     let curl = outbound(&world.state_of("b"), "curl-0");
@@ -217,8 +227,7 @@ fn a_gateway_lets_in_at_ports_that_a_user_may_have() {
     let address = format!("127.78.{}.1:0", std::process::id() % 256);
     let free = TcpListener::bind(address).unwrap().local_addr().unwrap();
     world.up(&(hello(1) + &gateway(free)));
-    let answer = get(free, "/");
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    eventually_answers(free);
     world.down();
     let first = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
     if first.trim().parse::<u16>().unwrap() <= 80 {

@@ -33,6 +33,9 @@ pub struct Limits {
     /// How long a drain waits for requests in flight; zero: not at all.
     #[serde(serialize_with = "duration")]
     pub drain_timeout: Duration,
+    /// How long connections last that were there when another process took over.
+    #[serde(serialize_with = "duration")]
+    pub handover_timeout: Duration,
     /// How long an unused upstream connection is kept.
     #[serde(serialize_with = "duration")]
     pub pool_idle_timeout: Duration,
@@ -84,6 +87,9 @@ impl Limits {
     pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
     /// 5 s: well under the 30 s that orchestrators wait before they kill.
     pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+    /// 600 s: nobody waits for the one that was replaced; longer, and old programs pile up that the
+    /// control plane cannot tell anything.
+    pub const HANDOVER_TIMEOUT: Duration = Duration::from_secs(600);
     /// 50 s: under the 60 s after which many servers close an unused connection, so that the pool
     /// rarely lends one that is about to go.
     pub const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
@@ -128,6 +134,7 @@ impl Default for Limits {
             request_timeout: Self::REQUEST_TIMEOUT,
             stream_idle_timeout: Self::STREAM_IDLE_TIMEOUT,
             drain_timeout: Self::DRAIN_TIMEOUT,
+            handover_timeout: Self::HANDOVER_TIMEOUT,
             pool_idle_timeout: Self::POOL_IDLE_TIMEOUT,
             pool_connections: Self::POOL_CONNECTIONS,
             streams: Self::STREAMS,

@@ -14,7 +14,7 @@ use crate::telemetry::metrics::{Registry, SLOTS_MAX};
 use crate::worker::{self, Message, Plan, Seat};
 use anyhow::Context;
 use identity::tls::Tickets;
-use model::Config;
+use model::{Config, Limits};
 use rt::{Detached, Mailbox};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::process::{getrlimit, set_dumpable_behavior, setrlimit};
@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 /// A worker's stack: enough for a handshake, far below the default's 2 MiB.
@@ -70,8 +71,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let mut quiet = Quiet::begin(live, &registry, predecessor, wanted)?;
         quiet.run().await?;
         let limit = quiet.drain().await;
-        drain(&seats, threads, limit).await;
-        anyhow::Ok(())
+        drain(&seats, threads, limit).await
     })?;
     if let Some(log) = access_log {
         log.close(DRAIN_SLACK);
@@ -191,17 +191,30 @@ fn start_workers(
     mailboxes.into_iter().enumerate().map(start).collect()
 }
 
-/// Waits for the workers on the quiet thread, which goes on to answer for the admin pages.
-async fn drain(seats: &[Seat], threads: Vec<JoinHandle<()>>, limit: Duration) {
+/// Waits for the workers on the quiet thread, which goes on to answer for the admin pages. Told to
+/// end once more, it waits no longer than when nobody had taken over.
+async fn drain(
+    seats: &[Seat],
+    threads: Vec<JoinHandle<()>>,
+    limit: Duration,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
     // The one that accepts tells the others.
-    seats[0].sender.send(Message::Drain);
+    seats[0].sender.send(Message::Drain(limit));
     let drained = async {
         while threads.iter().any(|thread| !thread.is_finished()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     // What takes longer ends with the process.
-    tokio::time::timeout(limit + DRAIN_SLACK, drained)
-        .await
-        .ok();
+    let within = |limit| tokio::time::sleep(limit + DRAIN_SLACK);
+    tokio::select! {
+        () = drained => {}
+        () = within(limit) => {}
+        () = async {
+            terminate.recv().await;
+            within(Limits::DRAIN_TIMEOUT.min(limit)).await;
+        } => {}
+    }
+    Ok(())
 }

@@ -157,6 +157,8 @@ pub(crate) struct Error {
     pub(crate) flag: Flag,
     /// Overrides the table's status where the protocol has a finer one (431, 501, 505).
     status: u16,
+    /// An attempt before this one may have been seen.
+    after_sent: bool,
     source: Option<io::Error>,
 }
 
@@ -167,6 +169,7 @@ impl Error {
         Self {
             flag,
             status: flag.row().status,
+            after_sent: false,
             source: None,
         }
     }
@@ -175,6 +178,7 @@ impl Error {
         Self {
             flag,
             status,
+            after_sent: false,
             source: None,
         }
     }
@@ -199,11 +203,14 @@ impl Error {
             io::ErrorKind::ConnectionRefused if flag == Flag::UpstreamClosed => {
                 Flag::UpstreamRefused
             }
+            // A sidecar that is there says so of the application behind it.
+            io::ErrorKind::NotConnected if flag == Flag::UpstreamClosed => Flag::ConnectFailed,
             _ => flag,
         };
         Self {
             flag,
             status: flag.row().status,
+            after_sent: false,
             source: Some(source),
         }
     }
@@ -220,6 +227,7 @@ impl Error {
         Self {
             flag,
             status,
+            after_sent: false,
             source: Some(source),
         }
     }
@@ -247,7 +255,23 @@ impl Error {
 
     /// Whether nothing was sent, so that any request may be tried elsewhere.
     pub(crate) fn is_unsent(&self) -> bool {
-        self.flag.row().unsent
+        self.flag.row().unsent && !self.after_sent
+    }
+
+    /// Says that an attempt before this one may have been seen.
+    pub(crate) fn after_sent(self, after_sent: bool) -> Self {
+        Self { after_sent, ..self }
+    }
+
+    /// Whether the request may have been seen, and its end was that nobody answered.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.flag == Flag::UpstreamClosed || self.after_sent
+    }
+
+    /// Whether it was not the peer who closed, but the application behind it: the peer says so.
+    pub(crate) fn is_behind(&self) -> bool {
+        let kind = self.source.as_ref().map(io::Error::kind);
+        self.flag == Flag::UpstreamClosed && kind == Some(io::ErrorKind::ConnectionAborted)
     }
 }
 

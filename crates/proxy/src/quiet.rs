@@ -235,6 +235,7 @@ impl Quiet {
         self.live.state().set_phase(Phase::Draining);
         log::info(format_args!("draining"));
         // Nobody who comes from here on finds anything to take over.
+        let is_replaced = self.succession.as_ref().is_some_and(|one| one.is_over);
         if let Some(succession) = self.succession.take() {
             succession.end();
         }
@@ -244,7 +245,11 @@ impl Quiet {
             // It has a last file to write; if it cannot, the one before is good enough.
             timeout(DRAIN_SLACK, agent).await.ok();
         }
-        self.live.snapshot().config.limits.drain_timeout
+        let limits = &self.live.snapshot().config.limits;
+        match is_replaced {
+            true => limits.handover_timeout,
+            false => limits.drain_timeout,
+        }
     }
 }
 

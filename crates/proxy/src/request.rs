@@ -111,6 +111,19 @@ pub(crate) async fn serve_http2(
         Flag::DownstreamClosed => {}
         // The downstream must not take a part for the whole.
         _ if record.answered => link.stream.reset(wire::h2::Code::InternalError),
+        // Another may have what was never sent: an answer would keep the peer from asking there.
+        _ if error.is_unsent() && link.stream.is_hop() => {
+            record.status = error.status();
+            link.stream.reset(wire::h2::Code::ConnectError);
+        }
+        // Likewise, once, where it does no harm to be seen twice.
+        _ if error.is_unanswered()
+            && link.stream.is_hop()
+            && retry::is_idempotent(exchange.request.method) =>
+        {
+            record.status = error.status();
+            link.stream.reset(wire::h2::Code::InternalError);
+        }
         _ => http2::answer(link, exchange, &error, &mut record),
     }
 }
@@ -431,6 +444,7 @@ async fn attempts(
     let mut tried = Tried::default();
     let mut want = retry::want(&exchange.request);
     let mut fresh = 0;
+    let mut was_sent = false;
     loop {
         let random = || worker.random();
         let turn = cluster.next_turn();
@@ -479,8 +493,9 @@ async fn attempts(
                 want = Want::Fresh;
                 fresh += 1;
             }
-            _ => return Err(failed.error),
+            _ => return Err(failed.error.after_sent(was_sent)),
         }
+        was_sent |= failed.error.flag == Flag::UpstreamClosed;
         exchange.response_extra.clear();
         record.retry();
     }

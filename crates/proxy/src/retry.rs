@@ -21,21 +21,26 @@ pub(crate) enum Again {
 /// `reused`: the connection had carried a request before. `tried`: endpoints and connections tried
 /// in vain.
 pub(crate) fn may(failed: &Failed, reused: bool, head: &RequestHead, tried: u32) -> Again {
-    if failed.error.is_unsent() && tried < ELSEWHERE_MAX {
+    let again = failed.intact && tried < ELSEWHERE_MAX;
+    if failed.error.is_unsent() && again {
         return Again::Elsewhere;
     }
-    let again = failed.intact && tried < ELSEWHERE_MAX;
     // The upstream says that it has not looked at it (RFC 9113 §8.7).
     if failed.error.flag == Flag::UpstreamRefused && again {
         return Again::OnFreshConnection;
     }
     // A server that closes an idle connection has not seen the request; but that it has not can
     // only be taken for granted where seeing it twice would do no harm (RFC 9110 §9.2.2).
-    let closed = failed.error.flag == Flag::UpstreamClosed;
-    if closed && reused && again && is_idempotent(head.method) {
-        return Again::OnFreshConnection;
+    let closed = failed.error.flag == Flag::UpstreamClosed && again;
+    if !closed || !is_idempotent(head.method) {
+        return Again::Never;
     }
-    Again::Never
+    match reused {
+        // Once: a request that ends its application must not end them all.
+        _ if failed.error.is_behind() && tried == 0 => Again::Elsewhere,
+        true if !failed.error.is_behind() => Again::OnFreshConnection,
+        _ => Again::Never,
+    }
 }
 
 /// Which connection the request's first attempt may use.
@@ -47,7 +52,8 @@ pub(crate) fn want(head: &RequestHead) -> Want {
     }
 }
 
-fn is_idempotent(method: Method) -> bool {
+/// Whether it does no harm when a request with that method is seen twice (RFC 9110 §9.2.2).
+pub(crate) fn is_idempotent(method: Method) -> bool {
     match method {
         Method::Get | Method::Head | Method::Put | Method::Delete => true,
         Method::Options | Method::Trace => true,
@@ -92,6 +98,14 @@ mod tests {
             Method::Post,
             Again::Elsewhere,
         );
+        // Of its body a sidecar has had some, before it said that nobody is behind it.
+        check(
+            Flag::ConnectFailed,
+            false,
+            true,
+            Method::Put,
+            Again::Never,
+        );
         let failed = Failed {
             error: Error::new(Flag::ConnectFailed),
             intact: true,
@@ -115,5 +129,24 @@ mod tests {
         check(Flag::UpstreamClosed, true, false, Method::Get, Again::Never);
         check(Flag::UpstreamClosed, false, true, Method::Get, Again::Never);
         check(Flag::UpstreamTimeout, true, true, Method::Get, Again::Never);
+    }
+
+    #[test]
+    fn what_ended_an_application_may_go_elsewhere_once_if_idempotent() {
+        let may_again = |method, tried| {
+            let behind = std::io::ErrorKind::ConnectionAborted.into();
+            let failed = Failed {
+                error: Error::upstream(Flag::UpstreamClosed, behind),
+                intact: true,
+            };
+            let head = RequestHead {
+                method,
+                ..RequestHead::default()
+            };
+            may(&failed, true, &head, tried)
+        };
+        assert_eq!(may_again(Method::Get, 0), Again::Elsewhere);
+        assert_eq!(may_again(Method::Get, 1), Again::Never);
+        assert_eq!(may_again(Method::Post, 0), Again::Never);
     }
 }

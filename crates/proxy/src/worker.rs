@@ -34,6 +34,8 @@ use tokio::sync::mpsc::UnboundedSender;
 const EXCHANGES_KEPT: usize = 64;
 /// Idle connections are looked through at most this often for age.
 const JANITOR_PERIOD_MIN: Duration = Duration::from_millis(100);
+/// How often a drain looks whether anybody is there, at most.
+const DRAIN_STEP_MIN: Duration = Duration::from_millis(10);
 
 /// What the quiet thread and the accepting worker say to a worker.
 pub(crate) enum Message {
@@ -45,9 +47,9 @@ pub(crate) enum Message {
     Snapshot(Arc<Snapshot>),
     /// Give memory back to the kernel.
     Trim,
-    /// Finish what runs, tell everybody to go, end. For the accepting worker, which tells the
-    /// others once it gives them nothing more.
-    Drain,
+    /// Finish what runs, tell everybody to go, end after that time at the latest. For the accepting
+    /// worker, which tells the others once it gives them nothing more.
+    Drain(Duration),
 }
 
 /// A connection that has come in.
@@ -290,8 +292,8 @@ async fn listen_to(worker: Rc<Worker>, mailbox: Mailbox<Message>) {
             Message::Unlisten(name) => worker.unlisten(&name),
             Message::Snapshot(snapshot) => worker.apply(snapshot),
             Message::Trim => heap::trim_end(),
-            Message::Drain => {
-                worker.reactor.spawn(drain(Rc::clone(&worker)));
+            Message::Drain(limit) => {
+                worker.reactor.spawn(drain(Rc::clone(&worker), limit));
             }
         }
     }
@@ -299,7 +301,7 @@ async fn listen_to(worker: Rc<Worker>, mailbox: Mailbox<Message>) {
 
 /// Tells connections to go: at once those that answer a request, after half of the time those
 /// that have none, in the end all.
-async fn drain(worker: Rc<Worker>) {
+async fn drain(worker: Rc<Worker>, limit: Duration) {
     const STEPS: u32 = 20;
     worker.draining.set(true);
     // Shared connections tell their peers to begin nothing more.
@@ -308,20 +310,19 @@ async fn drain(worker: Rc<Worker>) {
     names.iter().for_each(|name| worker.unlisten(name));
     if worker.id == 0 {
         let others = worker.seats.iter().skip(1);
-        others.for_each(|seat| seat.sender.send(Message::Drain));
+        others.for_each(|seat| seat.sender.send(Message::Drain(limit)));
     }
     // What was queued is accepted before we look whether anybody is there.
     worker.reactor.yield_now().await;
-    let limit = worker.view().snapshot.config.limits.drain_timeout;
-    for step in 0..STEPS {
-        if worker.seats[worker.id].connections.load(Ordering::Relaxed) == 0 {
-            break;
-        }
-        if step == STEPS / 2 {
-            worker.closing_idle.set(true);
+    let usual = worker.view().snapshot.config.limits.drain_timeout;
+    let step = (usual.min(limit) / STEPS).max(DRAIN_STEP_MIN);
+    let mut passed = Duration::ZERO;
+    while passed < limit && worker.seats[worker.id].connections.load(Ordering::Relaxed) > 0 {
+        if passed >= limit / 2 && !worker.closing_idle.replace(true) {
             worker.reactor.wake_all();
         }
-        worker.reactor.sleep(limit / STEPS).await;
+        worker.reactor.sleep(step.min(limit - passed)).await;
+        passed += step;
     }
     // Those that last until somebody ends them have one turn to say that it is us.
     worker.ending.set(true);

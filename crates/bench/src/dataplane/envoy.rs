@@ -10,7 +10,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::certificates::{account, spiffe_id};
-use super::{DataPlane, Hop, Launch, Readiness, Side, find, free_port};
+use super::{DataPlane, Hop, InMesh, Launch, Readiness, Side, find, free_port};
 use crate::results::DataPlaneVersion;
 
 const TYPES: &str = "type.googleapis.com/envoy.extensions";
@@ -92,6 +92,10 @@ impl DataPlane for Envoy {
              plaintext only in mode serveronly, so it never inspects the first bytes",
             self.name()
         )]
+    }
+
+    fn in_mesh(&self) -> Option<InMesh> {
+        None
     }
 }
 

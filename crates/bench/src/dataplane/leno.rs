@@ -65,8 +65,8 @@ impl DataPlane for Leno {
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "leno: one worker, HTTP/1.1 between the sidecars, default metrics, limits and \
-                    timeouts, permissive inbound listener, access log off";
+        let note = "leno: one worker, the multiplexed hop between the sidecars, default metrics, \
+                    limits and timeouts, permissive inbound listener, access log off";
         vec![note.to_owned()]
     }
 

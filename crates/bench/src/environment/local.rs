@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
 use ::local::name::MeshName;
+use anyhow::{Context, bail, ensure};
 
 use super::{Environment, Placed, generator, placement};
 use crate::dataplane::{DataPlane, InMesh};
@@ -71,7 +71,8 @@ impl Local {
         };
         let tried = local.up(&InMesh::Without, Mode::Baseline);
         drop(tried.context("bringing a mesh up on this machine")?);
-        pin_self(&local.placement.generator).context("pinning the benchmark beside its generator")?;
+        pin_self(&local.placement.generator)
+            .context("pinning the benchmark beside its generator")?;
         Ok(local)
     }
 

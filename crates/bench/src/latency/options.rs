@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 
 use super::harness_file::HarnessFile;
-use crate::results::{Arrivals, Mode, Settings};
+use crate::results::{Arrivals, EnvironmentKind, Mode, Settings};
 
 /// Options of `leno bench latency`.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -18,6 +18,10 @@ pub struct Args {
     #[command(flatten)]
     #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
     pub programs: Programs,
+    /// local: a mesh on this machine, for none and leno, as root; loopback: the same without
+    /// networks of their own [default: local, or loopback where that cannot be]
+    #[arg(long, value_name = "WHERE", value_parser = parse_environment, conflicts_with = "resume")]
+    pub environment: Option<EnvironmentKind>,
     /// A few connection counts, one short repeat each: under a minute
     #[arg(long)]
     pub quick: bool,
@@ -92,7 +96,8 @@ pub struct Rate(pub Option<u32>);
 /// What a run shall do, and what was asked for but cannot be had.
 #[derive(Debug)]
 pub struct Resolved {
-    /// The grid. `data_planes` is empty where all that are found take part.
+    /// The grid. `data_planes` is empty where all that are found take part; `environment` is
+    /// only known once there is one.
     pub settings: Settings,
     /// One sentence each.
     pub notes: Vec<String>,
@@ -127,6 +132,7 @@ fn defaults(quick: bool) -> Settings {
         false => (vec![2, 4, 8, 16, 32, 64], 10.0, 2.0, 3),
     };
     Settings {
+        environment: EnvironmentKind::default(),
         data_planes: Vec::new(),
         modes: vec![Mode::Baseline, Mode::Both],
         connections,
@@ -194,6 +200,12 @@ fn check(settings: &Settings) -> anyhow::Result<()> {
 fn parse_mode(text: &str) -> Result<Mode, String> {
     let found = Mode::ALL.into_iter().find(|mode| mode.name() == text);
     found.ok_or_else(|| "use baseline, serveronly, clientonly or both".to_owned())
+}
+
+fn parse_environment(text: &str) -> Result<EnvironmentKind, String> {
+    let kinds = [EnvironmentKind::Local, EnvironmentKind::Loopback];
+    let found = kinds.into_iter().find(|kind| kind.name() == text);
+    found.ok_or_else(|| "use local or loopback".to_owned())
 }
 
 fn parse_rate(text: &str) -> Result<Rate, String> {

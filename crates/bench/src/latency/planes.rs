@@ -7,9 +7,13 @@ use crate::dataplane::envoy::{Between, Envoy};
 use crate::dataplane::leno::Leno;
 use crate::dataplane::none::None as NoPlane;
 use crate::dataplane::{DataPlane, find};
+use crate::results::EnvironmentKind;
 
 const NO_ENVOY: &str = "envoy was not found and is left out: make envoy installs it, --envoy or \
                         $LENO_ENVOY names one";
+
+const ENVOY_ELSEWHERE: &str = "envoy is left out: it is not measured in a local mesh yet, but with \
+                               --environment loopback";
 
 /// The data planes with these names.
 ///
@@ -22,18 +26,20 @@ pub(super) fn named(
     names.iter().map(|name| plane(name, programs)).collect()
 }
 
-/// `none`, `leno`, and Envoy both ways if it is found; a note if it is not.
+/// `none`, `leno`, and on loopback Envoy both ways if it is found; a note if it does not take part.
 ///
 /// # Errors
 /// When leno-proxy is not found, or the path given for Envoy is wrong.
 pub(super) fn found(
     programs: &Programs,
+    environment: EnvironmentKind,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Box<dyn DataPlane>>> {
     let mut names = vec!["none", "leno"];
-    match find::envoy(programs.envoy.as_deref())? {
-        Some(_) => names.extend(["envoy", "envoy-h2"]),
-        None => notes.push(NO_ENVOY.to_owned()),
+    match (environment, find::envoy(programs.envoy.as_deref())?) {
+        (EnvironmentKind::Loopback, Some(_)) => names.extend(["envoy", "envoy-h2"]),
+        (EnvironmentKind::Loopback, None) => notes.push(NO_ENVOY.to_owned()),
+        (EnvironmentKind::Local, _) => notes.push(ENVOY_ELSEWHERE.to_owned()),
     }
     names
         .into_iter()

@@ -43,10 +43,13 @@ pub(crate) fn build(run: &Run) -> Option<Headline> {
     let reference = reference(run)?;
     let here = |key: &CellKey| key.connections == reference.connections && key.qps == reference.qps;
     let cells: Vec<&Cell> = run.cells.iter().filter(|cell| here(&cell.key)).collect();
-    let baseline = cells
+    let mut baselines = cells
         .iter()
         .copied()
-        .find(|cell| cell.key.mode == Mode::Baseline);
+        .filter(|cell| cell.key.mode == Mode::Baseline);
+    // Without sidecars, where that was measured, rather than past them.
+    let without = baselines.clone().find(|cell| cell.key.data_plane == "none");
+    let baseline = without.or_else(|| baselines.next());
     let measured: Vec<&Cell> = cells
         .iter()
         .copied()

@@ -153,6 +153,11 @@ fn place(environment: &Environment) -> String {
             "Generator, server and sidecars all on one {machine} with {} CPUs, over loopback",
             environment.cpus
         ),
+        "local" => format!(
+            "Generator, server and sidecars in a mesh on one {machine} with {} CPUs, each workload \
+             in a network of its own",
+            environment.cpus
+        ),
         other => format!("Environment {other}, {} CPUs", environment.cpus),
     }
 }

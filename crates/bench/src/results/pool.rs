@@ -177,12 +177,17 @@ impl Cell {
 }
 
 impl Settings {
-    /// Every cell of the grid, in the order of the tables. `none` has only the baseline and the
-    /// others have all modes but the baseline: it would be measured without them.
+    /// Every cell of the grid, in the order of the tables. `none` has only the baseline. The
+    /// others have it in a mesh, where traffic can pass their sidecars by; else it would be
+    /// measured without them.
     pub fn keys(&self) -> Vec<CellKey> {
         let mut keys = Vec::new();
         for data_plane in &self.data_planes {
-            for &mode in self.modes.iter().filter(|&&mode| crosses(data_plane, mode)) {
+            for &mode in self
+                .modes
+                .iter()
+                .filter(|&&mode| self.has(data_plane, mode))
+            {
                 for &qps in &self.qps {
                     keys.extend(self.connections.iter().map(|&connections| CellKey {
                         data_plane: data_plane.clone(),
@@ -196,10 +201,13 @@ impl Settings {
         }
         keys
     }
-}
 
-fn crosses(data_plane: &str, mode: super::Mode) -> bool {
-    (data_plane == "none") == (mode == super::Mode::Baseline)
+    fn has(&self, data_plane: &str, mode: super::Mode) -> bool {
+        match (data_plane == "none", mode == super::Mode::Baseline) {
+            (false, true) => self.environment == super::EnvironmentKind::Local,
+            (without, baseline) => without == baseline,
+        }
+    }
 }
 
 impl Run {

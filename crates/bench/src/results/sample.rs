@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Arrivals, Cell, CellKey, Environment, Latencies, Mode, Repeat, Run, SCHEMA, Settings,
-    SidecarUsage, Verdict,
+    Arrivals, Cell, CellKey, Environment, EnvironmentKind, Latencies, Mode, Repeat, Run, SCHEMA,
+    Settings, SidecarUsage, Verdict,
 };
 
 /// A run of `none`, `leno` and `envoy` over two connection counts, without cells.
@@ -37,6 +37,7 @@ pub(crate) fn full_run() -> Run {
 
 fn settings() -> Settings {
     Settings {
+        environment: EnvironmentKind::Loopback,
         data_planes: ["none", "leno", "envoy"].map(str::to_owned).to_vec(),
         modes: vec![Mode::Baseline, Mode::Both],
         connections: vec![2, 16],

@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+#[path = "../programs/mod.rs"]
+mod programs;
 mod world;
 
 use std::process::Command;

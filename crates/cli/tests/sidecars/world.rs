@@ -1,8 +1,7 @@
 //! A folder with the programs in it, and the mesh that they run.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const PROGRAMS: [&str; 3] = ["leno", "leno-control", "leno-proxy"];
+use crate::programs;
+
 /// Before a test gives up: other builds may have the machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -23,22 +23,7 @@ pub(crate) struct World {
 impl World {
     /// None, said aloud, without root; that is a failure where root was promised.
     pub(crate) fn make() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
-            assert!(!promised, "this test needs root, which was promised");
-            println!("SKIPPED: a mesh on one machine needs root");
-            return None;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for program in PROGRAMS {
-            let built = Path::new(env!("CARGO_BIN_EXE_leno")).with_file_name(program);
-            let path = folder.path().join(program);
-            let linked = fs::hard_link(&built, &path);
-            linked
-                .or_else(|_| fs::copy(&built, &path).map(drop))
-                .unwrap();
-        }
+        let folder = programs::folder()?;
         let file = folder.path().join("mesh.yaml");
         fs::write(&file, mesh()).unwrap();
         Some(Self {
@@ -123,46 +108,35 @@ pub(crate) fn eventually<T>(what: &str, mut observe: impl FnMut() -> Option<T>) 
 /// A strict server of two instances, one that it lets in and one that it does not, with addresses
 /// that no other mesh of this machine has.
 fn mesh() -> String {
-    let subnet = std::process::id() % 1024;
-    let (high, low) = (144 + subnet / 256, subnet % 256);
-    format!(
-        "apiVersion: leno.dev/v1alpha1
-kind: MeshConfig
-metadata: {{name: mesh}}
-spec:
-  workloadCIDRs: [10.{high}.{low}.0/24, \"fd07:{subnet:x}::/112\"]
-  serviceCIDRs: [10.{services}.{low}.0/24, \"fd08:{subnet:x}::/112\"]
----
-apiVersion: v1
+    programs::config(144, std::process::id())
+        + "apiVersion: v1
 kind: Service
-metadata: {{name: hello}}
-spec: {{selector: {{app: hello}}, ports: [{{name: http, port: 80, targetPort: 8080}}]}}
+metadata: {name: hello}
+spec: {selector: {app: hello}, ports: [{name: http, port: 80, targetPort: 8080}]}
 ---
 apiVersion: leno.dev/v1alpha1
 kind: Workload
-metadata: {{name: hello, labels: {{app: hello}}}}
+metadata: {name: hello, labels: {app: hello}}
 spec:
   serviceAccount: hello
   replicas: 2
   mode: strict
-  ports: [{{name: http, port: 8080}}]
-  command: [\"${{LENO}}\", load, serve, --address, \"::\", --port, \"8080\"]
+  ports: [{name: http, port: 8080}]
+  command: [\"${LENO}\", load, serve, --address, \"::\", --port, \"8080\"]
 ---
 apiVersion: leno.dev/v1alpha1
 kind: AccessPolicy
-metadata: {{name: callers-of-hello}}
-spec: {{serviceAccount: hello, callers: [{{serviceAccount: client, namespace: shop}}]}}
+metadata: {name: callers-of-hello}
+spec: {serviceAccount: hello, callers: [{serviceAccount: client, namespace: shop}]}
 ---
 apiVersion: leno.dev/v1alpha1
 kind: Workload
-metadata: {{name: client, namespace: shop}}
-spec: {{serviceAccount: client}}
+metadata: {name: client, namespace: shop}
+spec: {serviceAccount: client}
 ---
 apiVersion: leno.dev/v1alpha1
 kind: Workload
-metadata: {{name: stranger}}
-spec: {{serviceAccount: stranger}}
-",
-        services = high + 8
-    )
+metadata: {name: stranger}
+spec: {serviceAccount: stranger}
+"
 }

@@ -128,6 +128,11 @@ fn hint(addr: SocketAddr, error: &io::Error) -> String {
     }
 }
 
+/// Gives no open file of ours but the first three to what `command` becomes.
+pub(crate) fn withhold(command: &mut Command) -> anyhow::Result<()> {
+    hand_over(command, Vec::new())
+}
+
 /// Gives them, and none but them, to what `command` becomes in this process.
 pub(super) fn hand_over(command: &mut Command, sockets: Vec<OwnedFd>) -> anyhow::Result<()> {
     if !sockets.is_empty() {

@@ -56,7 +56,7 @@ pub(super) async fn adopt(start: &Start, folder: &Folder) -> anyhow::Result<Rc<S
             None => discard(&shared, one).await,
         }
     }
-    let _ = std::fs::remove_file(super::rollout::leaving_path(&shared));
+    let _ = std::fs::remove_file(super::file::leaving_path(&shared));
     shared.publish();
     shared.save();
     Ok(shared)

@@ -75,7 +75,7 @@ mod tests {
         };
         let text: String = specs.iter().map(document).collect();
         std::fs::write(&path, text).unwrap();
-        mesh::read(&path).unwrap()
+        mesh::read(&path).unwrap().intercepted()
     }
 
     #[track_caller]

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::spawn_local;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::logs::say;
 use crate::name::WorkloadId;
@@ -22,6 +22,8 @@ use crate::name::WorkloadId;
 const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// How long somebody may take to say what they want.
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
+/// After a failed accept (no descriptors left): time for others to give some back.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +108,10 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<mpsc::UnboundedReceiver<(Reque
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => drop(spawn_local(serve(stream, sender.clone()))),
-                Err(error) => say(&format!("a request was lost: {error}")),
+                Err(error) => {
+                    say(&format!("a request was lost: {error}"));
+                    sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     });

@@ -240,8 +240,8 @@ impl Instance {
             let _busy = own.shared.busy.acquire().await;
             let launcher = own.shared.start.borrow().launcher.clone();
             let start = move || launcher.start_with(&job, &outputs, &passed);
-            let child = blocking(start).await?;
-            let process = Process::of(&child)?;
+            let mut child = blocking(start).await?;
+            let process = Process::of(&mut child)?;
             record(&own, process.clone());
             Ok(process)
         })

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::desk::{Event, Teller};
+use super::rollout;
 use super::shared::Shared;
 use crate::name::WorkloadId;
 use crate::state::{Phase, Running, State, Step};
@@ -57,10 +58,11 @@ fn is_hopeless(shared: &Shared, id: &WorkloadId) -> bool {
         Some((one.step, one.workload.clone()))
     });
     match found {
-        Some((Step::Failed, _)) => true,
+        // One that the file has mended since is about to be replaced.
+        Some((Step::Failed, _)) => rollout::is_current(shared, id),
         Some((Step::Dependencies, workload)) => {
-            let spec = shared.workload(&workload).map(|found| found.spec);
-            let others = spec.map(|spec| spec.depends_on).unwrap_or_default();
+            let own = shared.workload(&workload);
+            let others = own.map(|own| own.depends_on).unwrap_or_default();
             others.iter().any(|other| {
                 let ids = shared.look(|state| instances(state, other));
                 ids.iter().any(|id| is_hopeless(shared, id))
@@ -115,7 +117,7 @@ pub(crate) fn word(one: &Running) -> String {
         Step::Application if one.ready => "ready".into(),
         Step::Application => fault.unwrap_or_else(|| "it starts".into()),
         Step::Completed => "completed".into(),
-        Step::Failed => fault.map_or("failed".into(), |fault| format!("failed: {fault}")),
+        Step::Failed => fault.map_or_else(|| "failed".into(), |fault| format!("failed: {fault}")),
         Step::Stopping => "it is being taken away".into(),
     }
 }

@@ -1,7 +1,7 @@
 //! Does what [`crate::reconcile`] says: starts, stops and limits instances. Called by the
 //! supervisor after every change. Must never choose for two meshes at the same time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::plan::{self, Taken};
 use crate::reconcile::{Action, Revision, Stage, There, Wanted, reconcile};
 use crate::state::{Life, Running, State, Step};
 use crate::template::Template;
-use crate::{command, network, users};
+use crate::{command, folder, network, users};
 
 /// Does what can be done now.
 pub(super) async fn advance(shared: &Rc<Shared>) -> anyhow::Result<()> {
@@ -74,6 +74,20 @@ pub(super) fn missing(shared: &Shared) -> Vec<(WorkloadId, String)> {
     let names = lost.filter_map(|one| one.workload.instance(one.ordinal).ok());
     missing.extend(names.map(|id| said(shared, id)));
     missing
+}
+
+/// Whether an instance is as the file says now.
+pub(super) fn is_current(shared: &Shared, id: &WorkloadId) -> bool {
+    let Some(instance) = shared.instance(id) else {
+        return false;
+    };
+    let generation = shared.look(|state| state.instance(id).map(|one| one.generation));
+    let wanted = wanted(shared).into_iter();
+    let mut own = wanted.filter(|one| one.id == instance.workload);
+    own.any(|one| {
+        one.revision.template == instance.template.text()
+            && Some(one.revision.generation) == generation
+    })
 }
 
 fn said(shared: &Shared, id: WorkloadId) -> (WorkloadId, String) {
@@ -142,12 +156,19 @@ async fn start(shared: &Rc<Shared>, starts: Vec<(WorkloadId, u32)>) -> anyhow::R
     let base = shared.start.borrow().base.clone();
     let name = shared.ground.name.clone();
     let (taken, _deciding) = blocking(move || decide(&base, Some(name.as_str()))).await?;
-    let mut begun = Vec::new();
+    let (mut begun, mut failed) = (Vec::new(), None);
     for (id, ordinal) in starts {
         let Some(workload) = shared.workload(&id) else {
             continue;
         };
-        let one = make(shared, &workload, ordinal, &taken)?;
+        let one = match make(shared, &workload, ordinal, &taken) {
+            Ok(one) => one,
+            // What is decided for others has its place, and has to come to life.
+            Err(error) => {
+                failed.get_or_insert(error);
+                continue;
+            }
+        };
         let template = Template::of(&workload, &shared.look(|state| state.source.clone()));
         shared.change(|state| state.instances.push(one.clone()));
         begun.push(Instance::new(shared, &one, (workload, template)));
@@ -161,15 +182,16 @@ async fn start(shared: &Rc<Shared>, starts: Vec<(WorkloadId, u32)>) -> anyhow::R
     for instance in begun {
         spawn_local(instance.live(false));
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// What this machine has, and what meshes have chosen that may not show yet. As long as the file is
 /// open, no other mesh decides.
 pub(super) fn decide(base: &Path, but: Option<&str>) -> anyhow::Result<(Taken, File)> {
-    let deciding = File::open(base).with_context(|| format!("open {}", base.display()))?;
+    let path = folder::deciding(base);
+    let deciding = crate::lock::open(&path)?;
     flock(&deciding, FlockOperation::LockExclusive)
-        .with_context(|| format!("lock {}", base.display()))?;
+        .with_context(|| format!("lock {}", path.display()))?;
     let (mut users, names) = users::taken();
     for other in command::readable(base) {
         if Some(other.name.as_str()) != but {
@@ -249,57 +271,9 @@ fn users(shared: &Shared, workload: &Workload, taken: &Taken) -> anyhow::Result<
     }
     let mut used = shared.look(chosen);
     used.extend(&taken.users);
-    let mut free = plan::free_users(2, &used)?.into_iter();
-    let mut next = || free.next().context("a user for everybody");
     let user = match &workload.spec.user {
         Some(user) => plan::given_user(user, taken)?,
-        None => next()?,
+        None => plan::free_user(&plan::APPLICATIONS, &used)?,
     };
-    Ok((user, next()?))
-}
-
-/// Documents of workloads that the file has no more, for as long as they are on their way out.
-pub(super) fn leaving(
-    shared: &Shared,
-    (text, lines): (&str, &BTreeMap<WorkloadId, usize>),
-) -> BTreeMap<WorkloadId, String> {
-    let live: BTreeSet<_> = shared.look(|state| {
-        let all = state.instances.iter();
-        all.map(|one| one.workload.clone()).collect()
-    });
-    let gone = lines.iter().filter(|(id, _)| live.contains(id));
-    gone.map(|(id, line)| (id.clone(), document(text, *line)))
-        .collect()
-}
-
-/// The document of which `line`, from 1, is a part.
-fn document(text: &str, line: usize) -> String {
-    let is_mark = |line: &&str| line.starts_with("---") || line.starts_with("...");
-    let lines: Vec<_> = text.lines().collect();
-    let at = line.saturating_sub(1).min(lines.len());
-    let begin = lines[..at].iter().rposition(|line| is_mark(line));
-    let begin = begin.map_or(0, |mark| mark + 1);
-    let end = lines[at..].iter().skip(1).position(|line| is_mark(line));
-    let end = end.map_or(lines.len(), |mark| at + 1 + mark);
-    lines[begin..end].join("\n") + "\n"
-}
-
-/// Where documents of those that leave are kept for the control plane.
-pub(super) fn leaving_path(shared: &Shared) -> PathBuf {
-    shared.folder.source().join("leaving.yaml")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::document;
-
-    #[test]
-    fn a_document_is_found_by_any_of_its_lines() {
-        let text = "# head\na: 1\n---\nb: 2\nc: 3\n---\nd: 4\n";
-        assert_eq!(document(text, 2), "# head\na: 1\n");
-        assert_eq!(document(text, 4), "b: 2\nc: 3\n");
-        assert_eq!(document(text, 5), "b: 2\nc: 3\n");
-        assert_eq!(document(text, 7), "d: 4\n");
-        assert_eq!(document("a: 1\n", 1), "a: 1\n");
-    }
+    Ok((user, plan::free_user(&plan::OURS, &used)?))
 }

@@ -122,7 +122,8 @@ impl Service {
         let job = self.job()?;
         let (launcher, files) = (shared.start.borrow().launcher.clone(), outputs.clone());
         let child = blocking(move || launcher.start(&job, &files)).await;
-        let process = Process::of(&child.with_context(|| format!("start {}", self.label()))?)?;
+        let mut child = child.with_context(|| format!("start {}", self.label()))?;
+        let process = Process::of(&mut child)?;
         *self.process.borrow_mut() = Some(process.clone());
         self.change(|life| {
             life.process = Some(process.identity());

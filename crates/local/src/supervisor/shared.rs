@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
 use super::Start;
 use super::instance::Instance;
@@ -31,6 +32,8 @@ use crate::{foreign, written};
 const BUSY_MAX: usize = 8;
 /// How long everybody may take to have acknowledged a change, before it goes on without.
 pub(super) const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+/// How often the control plane is asked for it that does not answer.
+const ASKED_PERIOD: Duration = Duration::from_millis(100);
 
 /// All of it.
 pub(super) struct Shared {
@@ -180,6 +183,10 @@ impl Shared {
             self.folder.addresses(),
             self.look(|state| state.control_user),
         );
+        if !path.exists() {
+            // Nothing was allocated.
+            return Book::default();
+        }
         let read = foreign::read_of(&path, user).and_then(|text| Book::read(&text));
         read.unwrap_or_else(|error| {
             say(&format!(
@@ -220,8 +227,16 @@ impl Shared {
 
     /// Waits until all sidecars have been told of it; not for longer than is good.
     pub(super) async fn settle(&self) {
-        let socket = self.folder.operator();
-        let settled = blocking(move || operator::settle(&socket, SETTLED_WITHIN)).await;
+        let deadline = Instant::now() + SETTLED_WITHIN;
+        let settled = loop {
+            let (socket, left) = (self.folder.operator(), deadline - Instant::now());
+            let settled = blocking(move || operator::settle(&socket, left)).await;
+            // It may just be starting again: until then nobody else hears of the change either.
+            if settled.is_ok() || Instant::now() + ASKED_PERIOD >= deadline {
+                break settled;
+            }
+            sleep(ASKED_PERIOD).await;
+        };
         match settled {
             Ok(behind) if behind.is_empty() => {}
             Ok(behind) => say(&format!(

@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/eat"):
             eat()
-        body = NAME.encode()
+        body = f"{NAME} {self.path}".encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -81,6 +81,11 @@ def eat():
 def serve():
     server = Server(("::", 8080), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def serve_on():
+    serve()
+    signal.pause()
 
 
 def first(url):

@@ -133,7 +133,10 @@ fn a_job_that_fails_for_good_is_said_at_once() {
         .apply_within(patience, &workload("job", &job), &mut Vec::new())
         .unwrap_err();
     let text = format!("{error:#}");
-    assert!(text.contains("job-0: failed: ended: exit status: 7"), "{text}");
+    assert!(
+        text.contains("job-0: failed: ended: exit status: 7"),
+        "{text}"
+    );
     assert_eq!(step(&world.state(), "job"), Some(Step::Failed));
     assert_eq!(lines(&file), 1);
 }

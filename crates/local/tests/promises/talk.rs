@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::world::{World, idle, server, service};
+use crate::world::{World, address, idle, server, service, workload};
 
 #[test]
 fn a_request_by_name_is_answered_over_mutual_tls_soon_after_the_mesh_came_up() {
@@ -89,3 +89,35 @@ fn check_others(world: &World, known: &[&str], addresses: &[&str]) {
 
 const LOOKUP: &str = "require('dns').lookup(process.argv[1], {all: true}, (error, found) => \
                       error ? process.exit(2) : console.log(JSON.stringify(found)))";
+
+#[test]
+fn applications_are_told_where_services_are_as_kubernetes_does() {
+    let Some(world) = World::make("told") else {
+        return;
+    };
+    let client = workload(
+        "caller",
+        "command: [sleep, infinity], \
+         env: [{name: URL, value: \"http://${HELLO_SERVICE_HOST}:${HELLO_SERVICE_PORT_HTTP}/\"}]",
+    );
+    let resources = [
+        server("hello", &["8080:web"], ", ports: [{port: 8080}]"),
+        client,
+        service("hello", "hello", "{name: http, port: 81, targetPort: 8080}"),
+    ];
+    world.up("mode: permissive", &resources.concat());
+    let url = world.run("caller", &["sh", "-c", "echo $URL"]);
+    let (url, own) = (
+        url.trim(),
+        world.run("caller", &["sh", "-c", "echo $LENO_ADDRESS"]),
+    );
+    assert!(
+        url.starts_with("http://10.") && url.ends_with(":81/"),
+        "{url}"
+    );
+    assert_eq!(
+        own.trim(),
+        address(&world.state(), "caller", false).to_string()
+    );
+    world.eventually_gets("caller", url, "200 hello");
+}

@@ -1,5 +1,5 @@
-//! A user without rights, with programs, a runtime folder and meshes; what is left of these is ended
-//! when it is dropped.
+//! A user without rights, with programs, a runtime folder and meshes; what is left of these is
+//! ended when it is dropped.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -24,7 +24,7 @@ const PROGRAMS: [&str; 3] = ["leno", "leno-control", "leno-proxy"];
 const USER: u32 = 61_500;
 
 pub(crate) struct World {
-    /// Has everything, and so is in the command lines of all processes.
+    /// Has everything, and so is told to all processes.
     folder: TempDir,
     user: Option<u32>,
 }
@@ -143,13 +143,14 @@ impl World {
         });
     }
 
-    /// Those in whose command lines our folder is.
+    /// Those in whose command lines or environment our folder is.
     fn processes(&self) -> Vec<(i32, String)> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let all = pids.filter_map(|pid| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-            Some((pid, String::from_utf8_lossy(&line).replace('\0', " ")))
+            let read = |name| fs::read(format!("/proc/{pid}/{name}")).ok();
+            let both = [read("cmdline")?, read("environ").unwrap_or_default()].concat();
+            Some((pid, String::from_utf8_lossy(&both).replace('\0', " ")))
         });
         let folder = self.folder.path().display().to_string();
         all.filter(|(_, line)| line.contains(&folder)).collect()

@@ -25,7 +25,7 @@ fn changes_its_command(replicas: u32) {
         return;
     };
     world.up(&Echo::of(replicas).text());
-    let traffic = Traffic::every(&world);
+    let traffic = Traffic::requests(&world);
     for round in 0..3 {
         let before = processes(&world, "echo");
         let echo = Echo {
@@ -153,7 +153,7 @@ fn a_file_with_faults_changes_nothing_and_is_shown() {
             "Servise",
             good.replace("kind: Service\n", "kind: Servise\n"),
         ),
-        ("replicas", good.replace("replicas: 2", "replicas: many")),
+        ("many", good.replace("replicas: 2", "replicas: many")),
         (
             "nobody",
             good.replace("replicas: 2", "replicas: 2, dependsOn: [nobody]"),

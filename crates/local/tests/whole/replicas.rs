@@ -28,7 +28,7 @@ fn instances_come_and_go_with_the_command_without_a_request_lost() {
         return;
     };
     world.up(&Echo::of(1).text());
-    let traffic = Traffic::every(&world);
+    let traffic = Traffic::requests(&world);
     for count in [5, 2, 3, 1] {
         world.up(&Echo::of(count).text());
         await_ready(&world, "echo", count as usize);

@@ -1,5 +1,7 @@
 //! Everything that asks `echo` at the same time, in every way there is.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::load::{Load, Shape, URL};
@@ -21,9 +23,35 @@ impl<'w> Traffic<'w> {
         Self::begin(world, &[keep])
     }
 
-    /// Likewise, and new connections, HTTP/2 and the echo of bytes.
+    /// Likewise, and new connections, and HTTP/2.
+    #[track_caller]
+    pub(crate) fn requests(world: &'w World) -> Self {
+        Self::mixed(world, 3)
+    }
+
+    /// Likewise, and an echo of bytes, of which no sidecar knows where an answer ends.
     #[track_caller]
     pub(crate) fn every(world: &'w World) -> Self {
+        Self::mixed(world, 4)
+    }
+
+    /// From outside of the mesh: on connections that are kept, and on new ones.
+    #[track_caller]
+    pub(crate) fn outside(world: &'w World, url: &str) -> Self {
+        let rates = if is_soak() { ["400", "200"] } else { ["80", "40"] };
+        let shapes = [
+            shape("outside", url, rates[0], &["-c", "8"]),
+            shape("outside-new", url, rates[1], &NEW),
+        ];
+        let leno = |words: &[&str]| {
+            let mut command = Command::new(world.file("leno"));
+            command.args(words);
+            command
+        };
+        Self(shapes.map(|shape| Load::start_by(world, shape, leno)).into())
+    }
+
+    fn mixed(world: &'w World, kinds: usize) -> Self {
         let rates = if is_soak() {
             ["400", "200"]
         } else {
@@ -37,7 +65,7 @@ impl<'w> Traffic<'w> {
             shape("http2", URL, rates[1], &http2),
             shape("tcp", ECHO, rates[1], &tcp),
         ];
-        Self::begin(world, &shapes)
+        Self::begin(world, &shapes[..kinds])
     }
 
     fn begin(world: &'w World, shapes: &[Shape<'_>]) -> Self {

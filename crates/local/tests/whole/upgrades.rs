@@ -1,13 +1,15 @@
 //! Sidecars are replaced by newer ones under all kinds of traffic, and nobody sees anything of it.
 
+use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::{fs, path::Path};
+use std::path::Path;
 
 use crate::echo::Opaque;
 use crate::file::Echo;
 use crate::instances::processes;
 use crate::traffic::Traffic;
-use crate::world::{Haste, World, is_soak};
+use crate::world::{Haste, World, is_soak, until};
 
 /// All sidecars, now.
 fn sidecars(world: &World) -> Vec<local::process::Identity> {
@@ -61,6 +63,48 @@ fn a_program_that_cannot_start_leaves_the_old_one_serving() {
     world.upgrade();
     traffic.pass(50);
     traffic.assert_nothing_lost();
+}
+
+#[test]
+fn a_gateway_is_upgraded_without_a_request_lost() {
+    let Some(world) = World::make(Haste::default()) else {
+        return;
+    };
+    // Nobody else has the port between now and then: it is not given out again so soon.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    world.up(&Echo::of(2).beside(&gateway(port)).text());
+    let traffic = Traffic::outside(&world, &format!("http://127.0.0.1:{port}/"));
+    let came = || world.count("edge", "leno_requests_total", "");
+    let pass = || {
+        let goal = came() + 50;
+        until(
+            || (came() >= goal).then_some(()),
+            || format!("{} of {goal}", came()),
+        );
+    };
+    for _ in 0..if is_soak() { 10 } else { 3 } {
+        pass();
+        let before = processes(&world, "edge");
+        world.upgrade();
+        assert_ne!(processes(&world, "edge"), before);
+    }
+    pass();
+    traffic.assert_nothing_lost();
+}
+
+/// A way into the mesh at a port of this machine.
+fn gateway(port: u16) -> String {
+    let kind = "apiVersion: gateway.networking.k8s.io/v1\nkind:";
+    format!(
+        "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: edge}}\n\
+         spec: {{serviceAccount: edge, gateway: edge}}\n\
+         ---\n{kind} Gateway\nmetadata: {{name: edge}}\nspec:\n  gatewayClassName: leno\n  \
+         addresses: [{{type: IPAddress, value: 127.0.0.1}}]\n  \
+         listeners: [{{name: http, port: {port}, protocol: HTTP}}]\n\
+         ---\n{kind} HTTPRoute\nmetadata: {{name: in}}\nspec:\n  \
+         parentRefs: [{{name: edge}}]\n  rules: [{{backendRefs: [{{name: echo, port: 80}}]}}]\n"
+    )
 }
 
 fn write_program(path: &Path, script: &str) {

@@ -10,7 +10,7 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use wire::h2::{Code, Event, Key};
+use wire::h2::{Code, Dialect, Event, Key};
 
 /// Times a buffer is filled before others have a turn.
 const FILLS_MAX: u32 = 16;
@@ -197,6 +197,12 @@ impl Mux {
             } => {
                 let kind = match (unprocessed, code) {
                     (true, _) => io::ErrorKind::ConnectionRefused,
+                    (_, Code::ConnectError) if self.dialect == Dialect::Hop => {
+                        io::ErrorKind::NotConnected
+                    }
+                    (_, Code::InternalError) if self.dialect == Dialect::Hop => {
+                        io::ErrorKind::ConnectionAborted
+                    }
                     (_, Code::ProtocolError) => io::ErrorKind::InvalidData,
                     _ => io::ErrorKind::ConnectionReset,
                 };

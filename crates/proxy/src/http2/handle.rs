@@ -261,6 +261,11 @@ impl Handle {
         self.mux.core().slot(self.key).lost.is_some()
     }
 
+    /// Whether the peer is a sidecar.
+    pub(crate) fn is_hop(&self) -> bool {
+        self.mux.dialect == Dialect::Hop
+    }
+
     /// Lets no further stream begin on its connection.
     pub(crate) fn retire(&self) {
         self.mux.retire();

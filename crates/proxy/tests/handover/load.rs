@@ -9,7 +9,7 @@ use crate::world::{
 };
 
 /// Longer than five handovers take anywhere.
-const DRAIN: &str = "limits: {drainTimeout: 200s}";
+const DRAIN: &str = "limits: {handoverTimeout: 200s}";
 
 fn sidecar(place: &Place, app: &EchoServer, parrot: &Parrot, workers: usize) -> String {
     let (key, app, parrot) = (place.key(), app.addr(), parrot.addr);

@@ -2,9 +2,10 @@
 
 use crate::world::{GET, PROXY, echo, flagged, scripted, warm};
 use rustix::process::Signal;
+use std::net::SocketAddr;
 use testkit::client::End;
 use testkit::pair::App;
-use testkit::{EchoServer, Pair, ProxyProcess, RawClient, Sidecar, Step, Traffic, until};
+use testkit::{EchoServer, Pair, ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step, Traffic, until};
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 
@@ -153,4 +154,78 @@ fn f23_dead_endpoint_is_left_alone_and_the_others_serve() {
     for _ in 0..30 {
         assert_eq!(client.get("/").status(), 200);
     }
+}
+
+/// A client's sidecar with two endpoints: the pair's, and one in front of `app`.
+#[track_caller]
+fn beside<A: App>(pair: &Pair<A>, app: SocketAddr) -> (ProxyProcess, ProxyProcess) {
+    let other = Sidecar::inbound(app).identity(&pair.server).strict();
+    let other = ProxyProcess::start(PROXY, &other.yaml());
+    (to(pair, &[pair.inbound.addr(), other.addr()]), other)
+}
+
+/// A client's sidecar with these endpoints.
+#[track_caller]
+fn to<A: App>(pair: &Pair<A>, endpoints: &[SocketAddr]) -> ProxyProcess {
+    let sidecar = Sidecar::outbound(endpoints).identity(&pair.client);
+    let sidecar = sidecar.leno(std::slice::from_ref(&pair.server.id));
+    ProxyProcess::start(PROXY, &sidecar.listener("protocol: http").yaml())
+}
+
+/// Ends with every request, without an answer.
+fn dying() -> Vec<Vec<Step>> {
+    vec![vec![Step::ReadRequest]]
+}
+
+#[test]
+fn requests_to_a_sidecar_whose_application_has_died_go_to_another() {
+    let pair = echo();
+    let (outbound, _dead) = beside(&pair, testkit::dead_address());
+    let mut client = RawClient::connect(outbound.addr());
+    for _ in 0..10 {
+        assert_eq!(client.get("/bytes/2").text(), "xx");
+        assert_eq!(client.post("/", "hello").text(), "hello");
+    }
+    let retried = outbound.metric("leno_request_retries_total", &[]);
+    assert!(retried >= 5.0, "{retried}");
+}
+
+#[test]
+fn with_nobody_left_to_ask_a_dead_application_is_unavailable() {
+    let pair = echo();
+    let (_, dead) = beside(&pair, testkit::dead_address());
+    let outbound = to(&pair, &[dead.addr()]);
+    let mut client = RawClient::connect(outbound.addr());
+    assert_eq!(client.get("/").status(), 503);
+    assert_eq!(client.post("/", "hello").status(), 503);
+    outbound.metric_becomes("leno_requests_total", &[("flag", "UF")], 2.0);
+    dead.metric_becomes("leno_requests_total", &[("flag", "UF")], 2.0);
+}
+
+#[test]
+fn idempotent_request_that_its_application_did_not_answer_goes_to_another() {
+    let pair = echo();
+    let app = ScriptedUpstream::start(dying());
+    let (outbound, _dying) = beside(&pair, app.addr());
+    let mut client = RawClient::connect(outbound.addr());
+    for _ in 0..10 {
+        assert_eq!(client.get("/bytes/2").text(), "xx");
+    }
+    assert!(app.connection_count() > 0);
+    let posted = || RawClient::connect(outbound.addr()).post("/", "hello");
+    let posted: Vec<_> = (0..10).map(|_| posted().status()).collect();
+    assert!(posted.contains(&502) && posted.contains(&200), "{posted:?}");
+}
+
+#[test]
+fn request_that_ends_applications_does_not_end_them_all() {
+    let pair = scripted(dying());
+    let apps = [0; 3].map(|_| ScriptedUpstream::start(dying()));
+    let sidecars = apps.each_ref().map(|app| beside(&pair, app.addr()).1);
+    let endpoints = sidecars.each_ref().map(ProxyProcess::addr);
+    let outbound = to(&pair, &endpoints);
+    let answer = RawClient::connect(outbound.addr()).ask(GET);
+    assert_eq!(answer.status(), 502);
+    let seen = apps.iter().map(ScriptedUpstream::connection_count);
+    assert_eq!(seen.sum::<usize>(), 2);
 }

@@ -1,7 +1,7 @@
 //! The mesh of one repeat as a file: a server behind a Service, a client, and what their sidecars
 //! intercept. Pure.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -21,16 +21,38 @@ pub(super) const LIMIT: Limit = Limit {
     memory_bytes: 512 << 20,
 };
 
-/// A part of the ranges that benchmarks take their addresses from.
+/// Sixteen addresses of those that benchmarks take theirs from: one of 4096 such parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Subnet(u8);
+pub(super) struct Subnet(u16);
 
 impl Subnet {
     /// Most likely no other benchmark's of this machine.
     pub(super) fn of_process() -> Self {
-        Self(std::process::id().to_le_bytes()[0])
+        let [low, high, ..] = std::process::id().to_le_bytes();
+        Self(u16::from_le_bytes([low, high & 0x0f]))
+    }
+
+    /// The address with that place in the part that begins with 10 and `second`.
+    fn address(self, second: u8, place: u8) -> Ipv4Addr {
+        let [third, fourth] = (self.0 << 4).to_be_bytes();
+        Ipv4Addr::new(10, second, third, fourth | place)
+    }
+
+    /// Both families' ranges.
+    fn ranges(self, second: u8) -> [String; 2] {
+        let first = self.address(second, 0);
+        [
+            format!("{first}/28"),
+            format!("fd{second}:{:x}::/112", self.0),
+        ]
     }
 }
+
+/// Second number of the addresses of workloads.
+const WORKLOADS: u8 = 79;
+
+/// Likewise, of Services.
+const SERVICES: u8 = 80;
 
 /// What there is to be.
 #[derive(Debug)]
@@ -48,8 +70,7 @@ pub(super) struct Layout<'a> {
 impl Layout<'_> {
     /// Where the server's Service is.
     pub(super) fn service(&self) -> SocketAddr {
-        let Subnet(subnet) = self.subnet;
-        SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 80, subnet, 10)), SERVICE_PORT)
+        SocketAddr::new(self.subnet.address(SERVICES, 10).into(), SERVICE_PORT)
     }
 
     /// The file. JSON is YAML: no second serializer, no quoting of ours.
@@ -68,14 +89,13 @@ impl Layout<'_> {
     }
 
     fn config(&self) -> Value {
-        let Subnet(subnet) = self.subnet;
         json!({
             "apiVersion": "leno.dev/v1alpha1",
             "kind": "MeshConfig",
             "metadata": {"name": "mesh"},
             "spec": {
-                "workloadCIDRs": [format!("10.79.{subnet}.0/24"), format!("fd79:{subnet:x}::/112")],
-                "serviceCIDRs": [format!("10.80.{subnet}.0/24"), format!("fd80:{subnet:x}::/112")],
+                "workloadCIDRs": self.subnet.ranges(WORKLOADS),
+                "serviceCIDRs": self.subnet.ranges(SERVICES),
             },
         })
     }
@@ -150,7 +170,7 @@ mod tests {
     fn check(mode: Mode, has_sidecars: bool, expected: [&str; 2]) {
         let layout = Layout {
             launcher: Path::new("/leno"),
-            subnet: Subnet(7),
+            subnet: Subnet(0xabc),
             mode,
             has_sidecars,
             server_cpus: &[1, 3],
@@ -171,6 +191,14 @@ mod tests {
         let limited = has_sidecars.then_some((1000, 512 << 20));
         let limits = &server.sidecar.limits;
         assert_eq!(limits.cpu_millis.zip(limits.memory_bytes), limited);
+    }
+
+    #[test]
+    fn a_part_of_the_addresses_is_one_process_s() {
+        let (one, next) = (Subnet(0xabc), Subnet(0xabd));
+        assert_eq!(one.ranges(79), ["10.79.171.192/28", "fd79:abc::/112"]);
+        assert_eq!(next.ranges(79)[0], "10.79.171.208/28");
+        assert_eq!(one.address(80, 10).to_string(), "10.80.171.202");
     }
 
     #[test]

@@ -81,7 +81,10 @@ impl Mesh {
     /// Process and groups of its sidecar; none without one.
     pub(super) fn sidecar(&self, workload: &str) -> anyhow::Result<Option<(Pid, &[PathBuf])>> {
         let instance = self.instance(workload)?;
-        let process = instance.sidecar.process.and_then(|it| Pid::from_raw(it.pid));
+        let process = instance
+            .sidecar
+            .process
+            .and_then(|it| Pid::from_raw(it.pid));
         Ok(process.map(|pid| (pid, &*instance.sidecar_cgroups)))
     }
 

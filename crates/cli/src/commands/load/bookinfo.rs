@@ -45,7 +45,7 @@ pub(super) struct Args {
     reviews_version: Word<Version>,
 
     /// What it calls itself in its answers; default: what it serves.
-    #[arg(long, env = "LENO_INSTANCE")]
+    #[arg(long, env = "LENO_INSTANCE", hide_env_values = true)]
     name: Option<String>,
 }
 

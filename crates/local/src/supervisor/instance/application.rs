@@ -9,8 +9,9 @@ use anyhow::Context;
 use control::kinds::RestartPolicy;
 use tokio::time::sleep;
 
-use super::{Instance, is_true};
+use super::{Instance, blocking, is_true};
 use crate::backoff::Backoff;
+use crate::cgroup;
 use crate::job::Job;
 use crate::logs::say;
 use crate::mesh::Workload;
@@ -47,6 +48,7 @@ impl Instance {
                     backoff.begin(Instant::now());
                     let end = process.ended().await;
                     self.application_ended(&end);
+                    self.end_leftovers().await;
                     self.judge_end(&end);
                 }
                 Err(error) => self.stumble(&error),
@@ -152,6 +154,16 @@ impl Instance {
             }
         });
         self.shared.publish();
+    }
+
+    /// Ends what it has started and left behind, which has the ports that the next one needs.
+    async fn end_leftovers(&self) {
+        let groups = self.look().map(|one| one.cgroups).unwrap_or_default();
+        let killed = blocking(move || {
+            cgroup::kill(&groups);
+            Ok(())
+        });
+        let _ = killed.await;
     }
 
     /// Whether it is to be started again.

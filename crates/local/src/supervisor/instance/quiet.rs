@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Instance, blocking};
 use crate::inspect::{pages, parse};
@@ -27,7 +27,10 @@ impl Instance {
         while Instant::now() < deadline {
             sleep(LOOK_PERIOD).await;
             let page = page.clone();
-            let text = blocking(move || Ok(page.text("/metrics")?)).await;
+            let text = blocking(move || Ok(page.text("/metrics")?));
+            let Ok(text) = timeout_at(deadline, text).await else {
+                return;
+            };
             // One that tells nothing carries nothing that could be waited for.
             if text.map_or(0.0, |text| active(&text)) == 0.0 {
                 return;
