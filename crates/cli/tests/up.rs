@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+#[path = "shared/programs.rs"]
 mod programs;
 
 use std::fs;

@@ -93,7 +93,9 @@ impl Cgroups {
 pub fn kill(groups: &[PathBuf]) {
     let own = own_pid();
     for group in groups.iter().filter(|group| !members(group).contains(&own)) {
-        let file = OpenOptions::new().write(true).open(group.join("cgroup.kill"));
+        let file = OpenOptions::new()
+            .write(true)
+            .open(group.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }
     kill_all(|| groups.to_vec());

@@ -24,7 +24,7 @@ use crate::supervisor::desk::{Event, Request};
 use crate::supervisor::{self, READY_WITHIN, Start};
 use crate::template::Template;
 use crate::variables::{Variables, fill};
-use crate::{logs, mesh, teardown};
+use crate::{logs, mesh, teardown, terminal};
 
 /// How long a supervisor may take to take its mesh down, beside what applications may take, before
 /// it is done without it.
@@ -60,10 +60,7 @@ impl Start {
             name,
             base: std::path::absolute(base)?,
             source,
-            launcher: Launcher {
-                program: std::env::current_exe().context("find our own program")?,
-                args: vec!["workload".into()],
-            },
+            launcher: launcher()?,
             control: find(programs.control.as_deref(), "leno-control")?,
             proxy: find(programs.proxy.as_deref(), "leno-proxy")?,
         })
@@ -278,17 +275,33 @@ pub fn only(base: &Path) -> anyhow::Result<MeshName> {
     }
 }
 
-/// Becomes `command` as the workload's user inside its namespaces. Returns only when that fails.
+/// Becomes `command` as the workload's user inside its namespaces, or runs it there and ends as it
+/// does. Returns only when that fails.
 pub fn exec(
     base: &Path,
     name: &MeshName,
     workload: &WorkloadId,
     command: &[String],
 ) -> anyhow::Error {
-    match prepare(base, name, workload, command) {
-        Ok(job) => job.run_attached(),
+    let run = || {
+        let job = prepare(base, name, workload, command)?;
+        if !terminal::is_there() {
+            return Err(job.run_attached());
+        }
+        terminal::run(&launcher()?, job)
+    };
+    match run() {
+        Ok(status) => std::process::exit(status),
         Err(error) => error,
     }
+}
+
+/// Ourselves.
+fn launcher() -> anyhow::Result<Launcher> {
+    Ok(Launcher {
+        program: std::env::current_exe().context("find our own program")?,
+        args: vec!["workload".into()],
+    })
 }
 
 fn prepare(

@@ -14,7 +14,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, anyhow};
 use rustix::fs::Mode;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::process::{Gid, Uid, geteuid, setsid, umask};
+use rustix::process::{
+    Gid, Signal, Uid, geteuid, ioctl_tiocsctty, set_parent_process_death_signal, setsid, umask,
+};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, LinkNameSpaceType, clear_ambient_capability_set,
     move_into_link_name_space, remove_capability_from_bounding_set, set_capabilities,
@@ -57,6 +59,10 @@ pub struct Job {
     pub sockets: Vec<SocketAddr>,
     /// What it reads from its standard input; none: nothing. Not of [`Job::run_attached`].
     pub input: Option<String>,
+    /// Whether what is passed with it are no sockets: its standard input, and the terminal that it
+    /// has, if any. It ends with whoever started it then.
+    #[serde(default)]
+    pub is_attached: bool,
 }
 
 /// The paths that programs are looked for in.
@@ -92,6 +98,9 @@ impl Job {
     /// Becomes the program, in a session of its own, with listening sockets that were `passed`
     /// before its own. Returns only when that fails.
     pub fn run(&self, passed: Vec<OwnedFd>) -> anyhow::Error {
+        if self.is_attached {
+            return self.run_at(passed);
+        }
         let become_it = || {
             setsid().context("begin a session")?;
             let stdin = self.stdin()?;
@@ -105,7 +114,29 @@ impl Job {
         }
     }
 
-    /// Becomes the program at the terminal that we have. Returns only when that fails.
+    /// Becomes the program with a standard input, and a terminal if there is another descriptor.
+    fn run_at(&self, passed: Vec<OwnedFd>) -> anyhow::Error {
+        let become_it = || {
+            let mut passed = passed.into_iter();
+            let stdin = passed.next().context("no standard input was passed")?;
+            // Nothing of whoever started us can be typed into or read from then.
+            setsid().context("begin a session")?;
+            if let Some(terminal) = passed.next() {
+                ioctl_tiocsctty(&terminal).context("take the terminal")?;
+            }
+            self.enter()?;
+            // Only now: who takes another user forgets it.
+            set_parent_process_death_signal(Some(Signal::KILL)).context("end with the caller")?;
+            anyhow::Ok(Stdio::from(stdin))
+        };
+        match become_it() {
+            Ok(stdin) => self.execute(stdin, Vec::new()),
+            Err(error) => error,
+        }
+    }
+
+    /// Becomes the program in this process, which must have no terminal that it could take hold
+    /// of. Returns only when that fails.
     pub fn run_attached(&self) -> anyhow::Error {
         match self.enter() {
             Ok(()) => self.execute(Stdio::inherit(), Vec::new()),

@@ -48,6 +48,9 @@ pub mod job;
 /// Starting jobs, knowing them again, ending them.
 pub mod process;
 
+/// A terminal of its own for a command that somebody runs at theirs.
+mod terminal;
+
 /// Whether an application answers.
 pub mod probe;
 

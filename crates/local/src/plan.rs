@@ -202,10 +202,7 @@ pub(crate) fn check(ground: &Ground, mesh: &Mesh, taken: &Taken) -> anyhow::Resu
 ///
 /// # Errors
 /// When there is none.
-pub(crate) fn free_user(
-    users: &RangeInclusive<u32>,
-    taken: &BTreeSet<u32>,
-) -> anyhow::Result<u32> {
+pub(crate) fn free_user(users: &RangeInclusive<u32>, taken: &BTreeSet<u32>) -> anyhow::Result<u32> {
     let mut free = users.clone().filter(|user| !taken.contains(user));
     free.next().with_context(|| {
         let (first, last) = (users.start(), users.end());

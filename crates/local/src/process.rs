@@ -205,13 +205,28 @@ impl Launcher {
         outputs: &Outputs,
         passed: &[OwnedFd],
     ) -> anyhow::Result<Child> {
+        let stdout = logs::open(&outputs.stdout)?.into();
+        let stderr = logs::open(&outputs.stderr)?.into();
+        self.start_at(job, (stdout, stderr), passed)
+    }
+
+    /// Likewise, with its standard output and error.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_at(
+        &self,
+        job: &Job,
+        (stdout, stderr): (Stdio, Stdio),
+        passed: &[OwnedFd],
+    ) -> anyhow::Result<Child> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .arg("run")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(logs::open(&outputs.stdout)?)
-            .stderr(logs::open(&outputs.stderr)?)
+            .stdout(stdout)
+            .stderr(stderr)
             .spawn()
             .with_context(|| format!("start {}", self.program.display()))?;
         match hand_over(&ours, job, passed) {

@@ -234,7 +234,7 @@ fn make(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
         true => [geteuid().as_raw(); 2],
         false => {
             let control = plan::free_user(&plan::OURS, &taken.users)?;
-            let mut used = taken.users.clone();
+            let mut used = taken.users;
             used.insert(control);
             [control, plan::free_user(&plan::OURS, &used)?]
         }

@@ -42,8 +42,8 @@ fn read(passwd: &str) -> BTreeMap<String, u32> {
 }
 
 /// The group of a user: that which this machine says, or that of the same number where it does not
-/// know the user. The same number may be a group with rights of its own (`shadow`), and root's group
-/// is nobody's.
+/// know the user. The same number may be a group with rights of its own (`shadow`), and root's
+/// group is nobody's.
 pub(crate) fn group_of(user: u32) -> u32 {
     own_group(&fs::read_to_string(PASSWD).unwrap_or_default(), user)
 }

@@ -177,7 +177,7 @@ mod tests {
                 ("exit 3", "exit status: 3", false),
                 ("kill -9 $$", "signal: 9 (SIGKILL)", false),
             ] {
-                let process = Process::of(&start(script)).unwrap();
+                let process = Process::of(&mut start(script)).unwrap();
                 let other = process.clone();
                 let end = process.ended().await;
                 assert_eq!(end.text, expected);
@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn what_does_not_listen_is_killed() {
         run(async {
-            let process = Process::of(&start("trap '' TERM; while :; do sleep 1; done")).unwrap();
+            let process =
+                Process::of(&mut start("trap '' TERM; while :; do sleep 1; done")).unwrap();
             process.finish(Duration::from_millis(50)).await;
             let end = process.end().unwrap();
             assert!(end.text.starts_with("signal: "), "{}", end.text);
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn what_has_ended_is_not_adopted() {
         run(async {
-            let process = Process::of(&start("exit 0")).unwrap();
+            let process = Process::of(&mut start("exit 0")).unwrap();
             process.ended().await;
             assert!(Process::adopt(process.identity()).is_none());
         });

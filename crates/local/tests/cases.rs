@@ -22,10 +22,6 @@ mod limits;
 )]
 #[path = "storm/load.rs"]
 mod load;
-#[expect(
-    dead_code,
-    reason = "shared with the storm suite, which uses all of it"
-)]
 #[path = "storm/pages.rs"]
 mod pages;
 #[expect(

@@ -18,6 +18,10 @@ mod lives;
 #[path = "mesh/adoption.rs"]
 mod adoption;
 
+/// What strangers cannot do.
+#[path = "mesh/strangers.rs"]
+mod strangers;
+
 #[path = "mesh/world.rs"]
 mod world;
 

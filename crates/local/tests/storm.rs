@@ -22,5 +22,6 @@ mod rollout;
 mod scale;
 #[path = "storm/told.rs"]
 mod told;
+#[expect(dead_code, reason = "other suites use what this one does not")]
 #[path = "storm/world.rs"]
 mod world;

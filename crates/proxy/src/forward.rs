@@ -37,6 +37,16 @@ pub(crate) struct Failed {
     pub(crate) intact: bool,
 }
 
+impl Failed {
+    /// Whatever went wrong, the request is still there.
+    pub(crate) const fn intact(error: Error) -> Self {
+        Self {
+            error,
+            intact: true,
+        }
+    }
+}
+
 /// What the path has decided about a request.
 pub(crate) struct Plan<'a> {
     pub(crate) snapshot: &'a Snapshot,
@@ -90,10 +100,6 @@ pub(crate) async fn exchange(
     plan: &Plan<'_>,
     record: &mut Record,
 ) -> std::result::Result<Outcome, Failed> {
-    let intact = |error| Failed {
-        error,
-        intact: true,
-    };
     let worker = Rc::clone(&down.client.worker);
     let patience = Patience {
         idle: plan.snapshot.config.limits.stream_idle_timeout,
@@ -104,10 +110,10 @@ pub(crate) async fn exchange(
         return Box::pin(upgrade::upgrade(down, up, exchange, plan, record)).await;
     }
     let mut body = Body::new(exchange.request.framing);
-    let sent = send_request(down, up, exchange, &mut body).map_err(intact)?;
+    let sent = send_request(down, up, exchange, &mut body).map_err(Failed::intact)?;
     up.flush()
         .await
-        .map_err(|error| intact(Error::upstream(Flag::UpstreamClosed, error)))?;
+        .map_err(|error| Failed::intact(Error::upstream(Flag::UpstreamClosed, error)))?;
     if sent.whole {
         record.bytes_in = match down.link {
             Link::Http1(_) => body.payload_bytes(),

@@ -22,7 +22,7 @@ use crate::telemetry::metrics::Protocol;
 use crate::trust::Standing;
 use crate::worker::View;
 use model::Direction;
-use model::Protocol::Auto;
+use model::Protocol::{Auto, Http1};
 use std::io::IoSlice;
 use std::rc::Rc;
 use std::time::Duration;
@@ -225,8 +225,11 @@ async fn proxy(
     }
     record.note_added(exchange);
     limit(exchange, route, down.client.worker.reactor.now_ms());
-    if listener.edge.is_some() && view.snapshot.clusters[cluster].protocol == Auto {
-        as_http1(exchange, protocol);
+    match view.snapshot.clusters[cluster].protocol {
+        // Said here and not where the application is: on the way there it goes as what it is to be.
+        Http1 => as_http1(exchange, protocol),
+        Auto if listener.edge.is_some() => as_http1(exchange, protocol),
+        _ => {}
     }
     let plan = Plan {
         snapshot: &view.snapshot,
@@ -286,8 +289,9 @@ fn after(now_ms: u64, limit: Duration) -> u64 {
     now_ms.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// That a client outside of the mesh speaks HTTP/2 with us says nothing of what an application
-/// speaks: if nobody says so, it is HTTP/1.1, but for gRPC, which has no other way.
+/// That somebody speaks HTTP/2 with us says nothing of what an application speaks: where HTTP/1.1
+/// is said, or nothing and they are outside of the mesh, it is that, but for gRPC, which has no
+/// other way.
 fn as_http1(exchange: &mut Exchange, protocol: Protocol) {
     if protocol != Protocol::Grpc {
         exchange.request.origin = Origin::Http1;
@@ -476,13 +480,7 @@ async fn attempts(
                     Err(failed) => (failed, reused),
                 }
             }
-            Err(error) => (
-                Failed {
-                    error,
-                    intact: true,
-                },
-                false,
-            ),
+            Err(error) => (Failed::intact(error), false),
         };
         match retry::may(&failed, reused, &exchange.request, tried.count() + fresh) {
             // With nobody left to ask, what went wrong with the last is the answer.

@@ -99,13 +99,7 @@ mod tests {
             Again::Elsewhere,
         );
         // Of its body a sidecar has had some, before it said that nobody is behind it.
-        check(
-            Flag::ConnectFailed,
-            false,
-            true,
-            Method::Put,
-            Again::Never,
-        );
+        check(Flag::ConnectFailed, false, true, Method::Put, Again::Never);
         let failed = Failed {
             error: Error::new(Flag::ConnectFailed),
             intact: true,

@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-#[path = "../programs/mod.rs"]
+#[path = "../shared/programs.rs"]
 mod programs;
 mod world;
 

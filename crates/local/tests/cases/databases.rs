@@ -10,9 +10,9 @@ use crate::world::{World, until};
 const REDIS: &str =
     "[redis-server, --port, \"6379\", --protected-mode, \"no\", --save, \"\", --dir, /tmp]";
 /// It reads who it is from the machine's users, and takes a folder of its own for its data.
-const POSTGRES: &str = "[/bin/sh, -c, 'initdb -D \"$HOME/data\" -A trust -U leno -N > /dev/null && \
-                        echo \"host all all all trust\" >> \"$HOME/data/pg_hba.conf\" && exec postgres \
-                        -D \"$HOME/data\" -c listen_addresses=\"*\" -c unix_socket_directories=\"\"']";
+const POSTGRES: &str = "[/bin/sh, -c, 'cd && initdb -D data -A trust -U leno -N > /dev/null && \
+                        echo \"host all all all trust\" >> data/pg_hba.conf && exec postgres \
+                        -D data -c listen_addresses=\"*\" -c unix_socket_directories=\"\"']";
 
 /// Whether the programs are there; said aloud where they are not, and a failure where they were
 /// promised.
@@ -139,6 +139,8 @@ fn f14_postgres_is_called_by_name_and_comes_back_when_it_is_started_anew() {
     let (_, large) = run(&world, "client", &sql("select repeat('x', 3000000)"));
     assert_eq!(large.len(), 3_000_000);
     assert_mutual(&world, "db-0");
+    // Not whoever has the same number.
+    check(&world, "db", &["id", "-gn"], "postgres");
     world.restart("db");
     check(&world, "client", &sql("select 1"), "1");
 }

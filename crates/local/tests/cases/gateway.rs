@@ -30,7 +30,9 @@ impl Authority {
     fn new(world: &World) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "authority");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let own = params.self_signed(&key).unwrap();
         fs::write(world.file("ca.pem"), own.pem()).unwrap();

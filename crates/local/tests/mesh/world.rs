@@ -118,8 +118,16 @@ impl World {
 
     /// Has the file say this, and nothing else.
     pub(super) fn write(&self, workloads: &str) {
+        self.write_in(24, workloads);
+    }
+
+    /// Likewise, with so many bits of the addresses given.
+    fn write_in(&self, bits: u8, workloads: &str) {
         let (high, low) = (64 + (self.subnet >> 8) % 64, self.subnet & 255);
-        let ranges = format!("[10.{high}.{low}.0/24, \"fd04:{:x}::/112\"]", self.subnet);
+        let ranges = format!(
+            "[10.{high}.{low}.0/{bits}, \"fd04:{:x}::/112\"]",
+            self.subnet
+        );
         let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
         let text = format!("{config}spec: {{workloadCIDRs: {ranges}}}\n{workloads}");
         let new = self.folder.path().join("mesh.new");
@@ -130,6 +138,12 @@ impl World {
     /// Brings up what these documents say; a mesh that is up gets them.
     pub(super) fn apply(&self, workloads: &str) -> Result<State> {
         self.apply_within(PATIENCE, workloads, &mut Vec::new())
+    }
+
+    /// Likewise, with so many bits of the addresses given.
+    pub(super) fn apply_in(&self, bits: u8, workloads: &str) -> Result<State> {
+        self.write_in(bits, workloads);
+        command::up_within(&self.start(), PATIENCE, &mut |_| {})
     }
 
     /// Likewise, with what was told of it.
@@ -178,6 +192,20 @@ impl World {
                 .filter(|said| !said.is_empty())
         };
         until(ask, || format!("no answer from {target}"))
+    }
+
+    /// The words before those of a command that is run where a workload runs.
+    pub(super) fn exec(&self, workload: &str) -> Vec<String> {
+        let [program, base] = [&*self.program, self.base()].map(|path| path.display().to_string());
+        let name = self.name.to_string();
+        vec![program, "exec".into(), base, name, workload.into()]
+    }
+
+    /// Waits until `find` finds something.
+    #[track_caller]
+    pub(super) fn until<T>(&self, find: impl Fn() -> Option<T>) -> T {
+        let log = self.runtime("supervisor.log");
+        until(find, || fs::read_to_string(&log).unwrap_or_default())
     }
 
     /// A process of a workload's that does not belong to its application.

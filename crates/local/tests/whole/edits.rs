@@ -107,7 +107,7 @@ fn labels_limits_routes_and_policies_replace_nobody() {
         echo.clone()
             .with("readinessProbe: {tcpSocket: {port: 8080}}")
             .beside(&other),
-        echo.clone().beside(&other),
+        echo.beside(&other),
     ];
     for step in steps {
         world.up(&step.text());

@@ -91,8 +91,9 @@ fn network(world: &World) -> Vec<String> {
 fn files(world: &World) -> Vec<String> {
     let base = world.file("run");
     let entries = fs::read_dir(&base).into_iter().flatten().flatten();
-    let mut left: Vec<_> = entries
-        .map(|entry| entry.path().display().to_string())
+    let paths = entries.map(|entry| entry.path().display().to_string());
+    let mut left: Vec<_> = paths
+        .filter(|path| path.contains(world.name().as_str()))
         .collect();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let base = base.display().to_string();

@@ -38,7 +38,11 @@ impl<'w> Traffic<'w> {
     /// From outside of the mesh: on connections that are kept, and on new ones.
     #[track_caller]
     pub(crate) fn outside(world: &'w World, url: &str) -> Self {
-        let rates = if is_soak() { ["400", "200"] } else { ["80", "40"] };
+        let rates = if is_soak() {
+            ["400", "200"]
+        } else {
+            ["80", "40"]
+        };
         let shapes = [
             shape("outside", url, rates[0], &["-c", "8"]),
             shape("outside-new", url, rates[1], &NEW),
@@ -48,7 +52,11 @@ impl<'w> Traffic<'w> {
             command.args(words);
             command
         };
-        Self(shapes.map(|shape| Load::start_by(world, shape, leno)).into())
+        Self(
+            shapes
+                .map(|shape| Load::start_by(world, shape, leno))
+                .into(),
+        )
     }
 
     fn mixed(world: &'w World, kinds: usize) -> Self {

@@ -212,11 +212,7 @@ pub(super) fn limits(node: &Node) -> Result<Limits, Fault> {
             Limits::STREAM_IDLE_TIMEOUT,
         )?,
         drain_timeout: time("drainTimeout", Zero::Allowed, Limits::DRAIN_TIMEOUT)?,
-        handover_timeout: time(
-            "handoverTimeout",
-            Zero::Allowed,
-            Limits::HANDOVER_TIMEOUT,
-        )?,
+        handover_timeout: time("handoverTimeout", Zero::Allowed, Limits::HANDOVER_TIMEOUT)?,
         pool_idle_timeout: time("poolIdleTimeout", Zero::Refused, Limits::POOL_IDLE_TIMEOUT)?,
         pool_connections: count("poolConnections", 0..=100_000, Limits::POOL_CONNECTIONS)?,
         streams: count("streams", 1..=10_000, Limits::STREAMS)?,

@@ -195,17 +195,7 @@ impl Mux {
                 code,
                 unprocessed,
             } => {
-                let kind = match (unprocessed, code) {
-                    (true, _) => io::ErrorKind::ConnectionRefused,
-                    (_, Code::ConnectError) if self.dialect == Dialect::Hop => {
-                        io::ErrorKind::NotConnected
-                    }
-                    (_, Code::InternalError) if self.dialect == Dialect::Hop => {
-                        io::ErrorKind::ConnectionAborted
-                    }
-                    (_, Code::ProtocolError) => io::ErrorKind::InvalidData,
-                    _ => io::ErrorKind::ConnectionReset,
-                };
+                let kind = self.reason(unprocessed, code);
                 self.lose(core, stream, kind);
             }
             Event::Window {
@@ -273,6 +263,18 @@ impl Mux {
             too_large: end.is_err(),
         };
         serve::start(&self.worker, arrival);
+    }
+
+    /// Why a peer gave a stream up.
+    fn reason(&self, unprocessed: bool, code: Code) -> io::ErrorKind {
+        match (code, self.dialect) {
+            _ if unprocessed => io::ErrorKind::ConnectionRefused,
+            // A sidecar says what became of the application behind it.
+            (Code::ConnectError, Dialect::Hop) => io::ErrorKind::NotConnected,
+            (Code::InternalError, Dialect::Hop) => io::ErrorKind::ConnectionAborted,
+            (Code::ProtocolError, _) => io::ErrorKind::InvalidData,
+            _ => io::ErrorKind::ConnectionReset,
+        }
     }
 
     fn deliver_head(&self, core: &mut Core, stream: Key, end: bool) {

@@ -5,7 +5,9 @@ use rustix::process::Signal;
 use std::net::SocketAddr;
 use testkit::client::End;
 use testkit::pair::App;
-use testkit::{EchoServer, Pair, ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step, Traffic, until};
+use testkit::{
+    EchoServer, Pair, ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step, Traffic, until,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 

@@ -167,6 +167,16 @@ fn client_of_http2_reaches_an_application_of_http1() {
 }
 
 #[test]
+fn client_of_http2_reaches_what_its_own_sidecar_knows_to_be_of_http1() {
+    let older = |sidecar: Sidecar| sidecar.cluster("protocol: http1");
+    let pair = Pair::start_with(PROXY, testkit::EchoServer::start(), as_it_is, older);
+    let mut client = H2Client::connect(pair.outbound.addr());
+    assert_eq!(client.get("/bytes/70000").body.len(), 70_000);
+    let received = pair.app.requests().pop().unwrap();
+    assert!(received.start.ends_with("HTTP/1.1"), "{received:?}");
+}
+
+#[test]
 fn both_protocols_share_the_hop() {
     let pair = echo();
     let mut old = pair.client();

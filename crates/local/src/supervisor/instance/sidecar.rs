@@ -125,6 +125,7 @@ impl Instance {
                 _ => Vec::new(),
             },
             input: Some(token + "\n"),
+            is_attached: false,
         })
     }
 
