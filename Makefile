@@ -30,7 +30,7 @@ bench: build envoy ## the long measurements: the full latency grid (takes ARGS),
 
 soak: build ## half an hour of all traffic at once with reloads and new certificates (ARGS='--seconds N'), a mesh in a storm, a control plane under fire, long fuzzing
 	@$(CARGO) xtask soak $(ARGS)
-	@LENO_SOAK=1 $(CARGO) test --release --locked --package local --test storm -- --test-threads 1 --nocapture
+	@LENO_SOAK=1 $(CARGO) test --release --locked --package local --test storm --test whole -- --test-threads 1 --nocapture
 	@LENO_SOAK=1 $(CARGO) test --release --locked --package control --test serve whatever_is_thrown -- --nocapture
 	@$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS)
 
