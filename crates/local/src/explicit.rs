@@ -292,6 +292,10 @@ mod tests {
         let mut command = std::process::Command::new("sleep");
         let mark = folder.path().join("workloads/hello-0");
         let mut child = command.arg("600").env(MARK, &mark).spawn().unwrap();
+        // While it turns into its program it has no environment that could be read.
+        while marked(folder.path()).is_empty() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended");
+        }
         kill_marked(&folder.path().join("workloads/hello"));
         assert!(child.try_wait().unwrap().is_none(), "it is of hello-0");
         kill_marked(folder.path());

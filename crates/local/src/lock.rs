@@ -5,11 +5,56 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::folder::Folder;
 
 /// For its owner alone.
 const MODE: u32 = 0o600;
+/// How long one that was killed may hold its lock.
+const HELD_WITHIN: Duration = Duration::from_secs(1);
+const HELD_PERIOD: Duration = Duration::from_millis(10);
+
+/// The lock of a mesh, held as long as the file is open. The folder is made if it is not there:
+/// whoever takes down what is left of a mesh must keep it from coming up meanwhile, too.
+///
+/// # Errors
+/// The `refusal`, when somebody else holds it.
+pub(crate) fn hold(folder: &Folder, refusal: &str) -> anyhow::Result<File> {
+    let path = folder.lock();
+    loop {
+        folder.make()?;
+        let file = match open(&path) {
+            // Removed since, by whoever took the mesh down.
+            Err(_) if !folder.root().exists() => continue,
+            file => file?,
+        };
+        ensure!(is_free(&file), "{refusal}");
+        // The same, while it was waited for.
+        if is_at(&file, &path) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Locks a file, unless somebody goes on holding it. One that was killed does so until the last of
+/// its threads is gone.
+fn is_free(file: &File) -> bool {
+    let deadline = Instant::now() + HELD_WITHIN;
+    loop {
+        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        sleep(HELD_PERIOD);
+    }
+}
 
 /// The file at `path`, made if it is not there; not locked yet.
 pub(crate) fn open(path: &Path) -> anyhow::Result<File> {
@@ -23,8 +68,8 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<File> {
     open().with_context(|| format!("make {}", path.display()))
 }
 
-/// Whether it is still at `path`: whoever held the lock before may have removed it.
-pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+/// Whether it is still at `path`.
+fn is_at(file: &File, path: &Path) -> bool {
     let found = |data: fs::Metadata| (data.dev(), data.ino());
     let there = fs::symlink_metadata(path).map(found);
     file.metadata().map(found).ok() == there.ok()
@@ -42,6 +87,23 @@ mod tests {
         assert_eq!(mode(&open(&path).unwrap()), MODE);
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         assert_eq!(mode(&open(&path).unwrap()), MODE);
+    }
+
+    #[test]
+    fn of_several_who_want_a_mesh_that_goes_one_gets_it() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = Folder::new(base.path(), &"a".parse().unwrap());
+        let first = hold(&folder, "busy").unwrap();
+        let hold = || hold(&folder, "busy").map_err(|error| error.to_string());
+        let held = std::thread::scope(|scope| {
+            let others = [scope.spawn(hold), scope.spawn(hold)];
+            fs::remove_dir_all(folder.root()).unwrap();
+            drop(first);
+            others.map(|other| other.join().unwrap())
+        });
+        let (held, refused): (Vec<_>, Vec<_>) = held.into_iter().partition(Result::is_ok);
+        assert!(is_at(held[0].as_ref().unwrap(), &folder.lock()));
+        assert_eq!(refused[0].as_ref().unwrap_err(), "busy");
     }
 
     #[test]

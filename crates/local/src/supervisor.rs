@@ -39,10 +39,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use rustix::fs::{FlockOperation, Mode, flock};
+use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ use crate::name::{MeshName, WorkloadId};
 use crate::plan::{self, Ground};
 use crate::process::{Identity, Launcher};
 use crate::state::{Life, Phase, State};
-use crate::{network, teardown};
+use crate::{lock, network, teardown};
 use desk::{Event, Request, Teller};
 use file::Seen;
 use instance::make_home;
@@ -75,10 +75,6 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 pub const READY_WITHIN: Duration = Duration::from_secs(60);
 /// What is being done on other threads may take this long to come to its end.
 const THREADS_WITHIN: Duration = Duration::from_secs(15);
-
-/// How long one that was killed may hold its lock.
-const HELD_WITHIN: Duration = Duration::from_secs(1);
-const HELD_PERIOD: Duration = Duration::from_millis(10);
 
 /// What a supervisor has to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -169,46 +165,15 @@ fn keep(start: &Start, role: Role, running: impl FnOnce(&State)) -> anyhow::Resu
 
 /// One supervisor for a mesh, as long as the file is open.
 fn lock(folder: &Folder, name: &MeshName) -> anyhow::Result<File> {
-    loop {
-        folder.make()?;
-        let file = crate::lock::open(&folder.lock())?;
-        ensure!(
-            hold(&file),
-            "the mesh {name} is up already: see `leno ps`, or `leno down {name}` first"
-        );
-        // Whoever took the mesh down may have removed it meanwhile.
-        if crate::lock::is_at(&file, &folder.lock()) {
-            return Ok(file);
-        }
-    }
+    let refusal =
+        format!("the mesh {name} is up already: see `leno ps`, or `leno down {name}` first");
+    lock::hold(folder, &refusal)
 }
 
-/// Keeps supervisors out, as long as the file is open; none where there never was one.
-pub(crate) fn keep_out(folder: &Folder, name: &MeshName) -> anyhow::Result<Option<File>> {
-    let file = match File::open(folder.lock()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.with_context(|| format!("open {}", folder.lock().display()))?,
-    };
-    ensure!(
-        hold(&file),
-        "the mesh {name} is just coming up: try again when it is"
-    );
-    Ok(Some(file))
-}
-
-/// Locks a file, unless somebody goes on holding it. One that was killed does so until the last of
-/// its threads is gone.
-fn hold(file: &File) -> bool {
-    let deadline = Instant::now() + HELD_WITHIN;
-    loop {
-        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(HELD_PERIOD);
-    }
+/// Keeps supervisors out, as long as the file is open.
+pub(crate) fn keep_out(folder: &Folder, name: &MeshName) -> anyhow::Result<File> {
+    let refusal = format!("the mesh {name} is just coming up: try again when it is");
+    lock::hold(folder, &refusal)
 }
 
 /// What there is of the mesh, or the beginning of one: folders and a bridge.
