@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,37 @@ pub(crate) fn hold(folder: &Folder, refusal: &str) -> anyhow::Result<File> {
         // The same, while it was waited for.
         if is_at(&file, &path) {
             return Ok(file);
+        }
+    }
+}
+
+/// The turn of one of several, who wait for each other. Its file goes with it.
+pub(crate) struct Turn {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Whoever waits for this file makes another when it is gone.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Waits for a turn.
+///
+/// # Errors
+/// When the file cannot be made.
+pub(crate) fn wait(path: &Path) -> anyhow::Result<Turn> {
+    loop {
+        let file = open(path)?;
+        flock(&file, FlockOperation::LockExclusive)
+            .with_context(|| format!("lock {}", path.display()))?;
+        if is_at(&file, path) {
+            return Ok(Turn {
+                path: path.to_path_buf(),
+                _file: file,
+            });
         }
     }
 }
@@ -104,6 +135,27 @@ mod tests {
         let (held, refused): (Vec<_>, Vec<_>) = held.into_iter().partition(Result::is_ok);
         assert!(is_at(held[0].as_ref().unwrap(), &folder.lock()));
         assert_eq!(refused[0].as_ref().unwrap_err(), "busy");
+    }
+
+    #[test]
+    fn turns_are_taken_one_by_one_and_leave_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("turn");
+        let taken = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let _turn = wait(&path).unwrap();
+                        let order = std::sync::atomic::Ordering::SeqCst;
+                        assert_eq!(taken.fetch_add(1, order), 0);
+                        std::thread::yield_now();
+                        taken.fetch_sub(1, order);
+                    }
+                });
+            }
+        });
+        assert!(!path.exists());
     }
 
     #[test]

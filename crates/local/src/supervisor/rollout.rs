@@ -2,20 +2,18 @@
 //! supervisor after every change. Must never choose for two meshes at the same time.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use anyhow::Context;
 use control::kinds::{Limits, Strategy};
-use rustix::fs::{FlockOperation, flock};
 use tokio::task::spawn_local;
 
 use super::instance::Instance;
 use super::progress::word;
 use super::shared::{Shared, blocking};
 use crate::explicit::{Explicit, is_rootless};
+use crate::lock::{self, Turn};
 use crate::mesh::Workload;
 use crate::name::WorkloadId;
 use crate::plan::{self, Taken};
@@ -185,13 +183,10 @@ async fn start(shared: &Rc<Shared>, starts: Vec<(WorkloadId, u32)>) -> anyhow::R
     failed.map_or(Ok(()), Err)
 }
 
-/// What this machine has, and what meshes have chosen that may not show yet. As long as the file is
-/// open, no other mesh decides.
-pub(super) fn decide(base: &Path, but: Option<&str>) -> anyhow::Result<(Taken, File)> {
-    let path = folder::deciding(base);
-    let deciding = crate::lock::open(&path)?;
-    flock(&deciding, FlockOperation::LockExclusive)
-        .with_context(|| format!("lock {}", path.display()))?;
+/// What this machine has, and what meshes have chosen that may not show yet. As long as the turn
+/// lasts, no other mesh decides.
+pub(super) fn decide(base: &Path, but: Option<&str>) -> anyhow::Result<(Taken, Turn)> {
+    let deciding = lock::wait(&folder::deciding(base))?;
     let (mut users, names) = users::taken();
     for other in command::readable(base) {
         if Some(other.name.as_str()) != but {

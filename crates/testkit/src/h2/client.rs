@@ -220,7 +220,8 @@ impl H2Client {
     pub fn ask(&mut self, request: &Request, body: &[u8]) -> Answer {
         let mut call = self.call(request, body.is_empty());
         if !body.is_empty() {
-            call.send_all(body);
+            // Who has answered already need not hear it.
+            let _ = call.send.send_data(Bytes::copy_from_slice(body), true);
         }
         call.answer()
     }
