@@ -186,6 +186,7 @@ pub(super) static TLS_CERTIFICATE: Message = Message {
         one(6, "private_key_provider", Refused),
         one(7, "watched_directory", Refused),
         one(8, "pkcs12", Refused),
+        one(9, "tls_params", Refused),
     ],
     oneofs: &[],
 };
