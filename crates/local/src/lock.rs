@@ -109,6 +109,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn is_for_its_owner_alone_even_where_it_was_everybodys() {
@@ -141,20 +142,15 @@ mod tests {
     fn turns_are_taken_one_by_one_and_leave_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("turn");
-        let taken = std::sync::atomic::AtomicU32::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..50 {
-                        let _turn = wait(&path).unwrap();
-                        let order = std::sync::atomic::Ordering::SeqCst;
-                        assert_eq!(taken.fetch_add(1, order), 0);
-                        std::thread::yield_now();
-                        taken.fetch_sub(1, order);
-                    }
-                });
-            }
-        });
+        let (taken, order) = (AtomicU32::new(0), Ordering::SeqCst);
+        let take = || {
+            let _turn = wait(&path).unwrap();
+            assert_eq!(taken.fetch_add(1, order), 0);
+            std::thread::yield_now();
+            taken.fetch_sub(1, order);
+        };
+        let often = || (0..50).for_each(|_| take());
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(often))));
         assert!(!path.exists());
     }
 
