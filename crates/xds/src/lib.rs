@@ -28,5 +28,6 @@ mod tls;
 pub mod delta;
 #[cfg(feature = "grpc")]
 pub mod grpc;
+pub mod sotw;
 
 pub use tls::{CERTIFICATE, TRUST_BUNDLE};
