@@ -61,8 +61,8 @@ pub use mesh_config::MeshConfig;
 pub use secret::{Pair, Secret};
 pub use service::{ClusterIp, Service, ServicePort, TargetPort};
 pub use workload::{
-    Check, Explicit, Inbound, Instance, Interception, Limits, Mode, Outbound, PortRef, Probe,
-    REPLICAS_MAX, RestartPolicy, Sidecar, Strategy, Workload, WorkloadPort, WorkloadStatus,
+    Check, DataPlane, Explicit, Inbound, Instance, Interception, Limits, Mode, Outbound, PortRef,
+    Probe, REPLICAS_MAX, RestartPolicy, Sidecar, Strategy, Workload, WorkloadPort, WorkloadStatus,
 };
 
 /// Which file a resource or a fault is in, and where.

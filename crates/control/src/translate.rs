@@ -35,7 +35,7 @@ use xds::secret::Certificate;
 use crate::addresses::Book;
 use crate::index::{Changes, Index};
 
-use crate::kinds::AccountKey;
+use crate::kinds::{AccountKey, DataPlane};
 pub use crate::kinds::{ServiceKey, WorkloadKey};
 pub(crate) use gateway::common_hosts;
 pub(crate) use reach::access;
@@ -80,6 +80,8 @@ pub struct ServiceParts {
 pub struct WorkloadParts {
     /// The SPIFFE id that its sidecar must prove.
     pub identity: String,
+    /// What its sidecar is: the data plane that its resources are told to.
+    pub data_plane: DataPlane,
     /// The bound `inbound`, and `inbound|ADDRESS:PORT` for each port and address; none if inbound
     /// connections are not intercepted.
     pub listeners: Vec<Listener>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use control::addresses::Book;
 use control::index::{Changes, Index};
-use control::kinds::Resource;
+use control::kinds::{DataPlane, Resource};
 use control::source::Source;
 use control::translate::{Access, Mesh, Reach, ServiceKey, translate};
 use model::{Cluster, Edge, Endpoint, HostMatch, Listener, Route};
@@ -48,7 +48,11 @@ fn show(index: &Index, mesh: &Mesh) -> String {
         show_parts(&mut out, &parts.listeners, &parts.clusters);
     }
     for (key, parts) in &mesh.workloads {
-        writeln!(out, "workload {key}, {}", parts.identity).unwrap();
+        let on = match parts.data_plane {
+            DataPlane::Leno => "",
+            DataPlane::Envoy => ", on Envoy",
+        };
+        writeln!(out, "workload {key}, {}{on}", parts.identity).unwrap();
         show_parts(&mut out, &parts.listeners, &parts.clusters);
         match &parts.reach {
             Reach::All => writeln!(out, "  reaches all").unwrap(),

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use super::Index;
 use super::link::Link;
 use crate::kinds::{
-    AccountKey, Explicit, Instance, Key, Kind, Object, ServiceKey, Sidecar, Workload, WorkloadKey,
-    WorkloadStatus,
+    AccountKey, DataPlane, Explicit, Instance, Key, Kind, Object, ServiceKey, Sidecar, Workload,
+    WorkloadKey, WorkloadStatus,
 };
 
 /// An instance, with what its Workload says of it.
@@ -28,6 +28,8 @@ pub struct Replica<'a> {
     pub account: &'a AccountKey,
     /// What its sidecar does.
     pub sidecar: Sidecar,
+    /// What its sidecar is, if it has one.
+    pub data_plane: DataPlane,
     /// Where its sidecar listens, if nothing is intercepted.
     pub explicit: Option<&'a Explicit>,
 }
@@ -45,7 +47,7 @@ impl Index {
         match (self.workload(key), self.status(key)) {
             (Some(workload), Some(status)) => {
                 let instances = status.instances.iter();
-                let of = |instance| replica(key, workload, instance);
+                let of = |instance| self.replica(key, workload, instance);
                 instances.map(of).collect()
             }
             (Some(_), None) => self.implied(key).into_iter().collect(),
@@ -61,7 +63,7 @@ impl Index {
             let workload = self.workload(&of)?;
             let mut instances = self.status(&of)?.instances.iter();
             let instance = instances.find(|instance| instance.name == key.name)?;
-            Some(replica(&of, workload, instance))
+            Some(self.replica(&of, workload, instance))
         });
         listed.or_else(|| self.implied(key))
     }
@@ -129,6 +131,7 @@ impl Index {
             ready: true,
             account: &workload.account,
             sidecar: workload.sidecar,
+            data_plane: self.data_plane(workload.sidecar),
             explicit: None,
         })
     }
@@ -136,17 +139,29 @@ impl Index {
     fn is_taken(&self, key: &WorkloadKey) -> bool {
         self.listing(key).any(|of| self.workload(&of).is_some())
     }
-}
 
-fn replica<'a>(of: &WorkloadKey, workload: &'a Workload, instance: &'a Instance) -> Replica<'a> {
-    Replica {
-        key: WorkloadKey::new(&*of.namespace, &*instance.name),
-        of: of.clone(),
-        workload,
-        addresses: &instance.addresses,
-        ready: instance.ready,
-        account: instance.account.as_ref().unwrap_or(&workload.account),
-        sidecar: instance.sidecar.unwrap_or(workload.sidecar),
-        explicit: instance.explicit.as_ref(),
+    fn replica<'a>(
+        &self,
+        of: &WorkloadKey,
+        workload: &'a Workload,
+        instance: &'a Instance,
+    ) -> Replica<'a> {
+        let sidecar = instance.sidecar.unwrap_or(workload.sidecar);
+        Replica {
+            key: WorkloadKey::new(&*of.namespace, &*instance.name),
+            of: of.clone(),
+            workload,
+            addresses: &instance.addresses,
+            ready: instance.ready,
+            account: instance.account.as_ref().unwrap_or(&workload.account),
+            sidecar,
+            data_plane: self.data_plane(sidecar),
+            explicit: instance.explicit.as_ref(),
+        }
+    }
+
+    /// What a sidecar is, which is the mesh's to say where it says nothing.
+    fn data_plane(&self, sidecar: Sidecar) -> DataPlane {
+        sidecar.data_plane.unwrap_or_else(|| self.mesh().data_plane)
     }
 }

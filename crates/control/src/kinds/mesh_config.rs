@@ -5,7 +5,8 @@ use identity::SpiffeId;
 use yaml::{Fault, Fields, Node, quote};
 
 use super::metadata::Metadata;
-use super::{Cidr, Mode, cidr, workload};
+use super::workload::sidecar;
+use super::{Cidr, DataPlane, Mode, cidr, workload};
 
 /// What holds for the mesh as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct MeshConfig {
     pub trust_domain: String,
     /// Who may call workloads that do not say it themselves.
     pub mode: Mode,
+    /// What sidecars are whose Workloads do not say it themselves.
+    pub data_plane: DataPlane,
     /// Whether workloads may call what is not in the mesh.
     pub egress: bool,
     /// Services are given addresses from these, one of each family.
@@ -28,6 +31,7 @@ const NAME: &str = "mesh";
 const KEYS: &[&str] = &[
     "trustDomain",
     "mode",
+    "dataPlane",
     "egress",
     "serviceCIDRs",
     "workloadCIDRs",
@@ -42,6 +46,7 @@ impl Default for MeshConfig {
         Self {
             trust_domain: "cluster.local".to_owned(),
             mode: Mode::Permissive,
+            data_plane: DataPlane::Leno,
             egress: true,
             service_cidrs: ranges(["10.78.0.0/16", "fd78::/112"]),
             workload_cidrs: ranges(["10.77.0.0/16", "fd77::/112"]),
@@ -63,6 +68,9 @@ pub(super) fn read(fields: &Fields<'_>, metadata: &Metadata) -> Result<MeshConfi
             .map("trustDomain", trust_domain)?
             .unwrap_or(default.trust_domain),
         mode: spec.map("mode", workload::mode)?.unwrap_or_default(),
+        data_plane: spec
+            .map("dataPlane", sidecar::data_plane)?
+            .unwrap_or_default(),
         egress: spec.map("egress", Node::switch)?.unwrap_or(default.egress),
         service_cidrs: spec
             .map("serviceCIDRs", cidrs)?

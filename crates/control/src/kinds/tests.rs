@@ -273,6 +273,10 @@ fn the_mesh_has_one_configuration() {
         "`Mesh` is not a trust domain; lower-case letters, digits and - _ . only, without \
          spiffe://",
     );
+    check(
+        "dataPlane: istio",
+        "`istio` is not a choice; known here: leno, envoy",
+    );
     let text =
         "{apiVersion: leno.dev/v1alpha1, kind: MeshConfig, metadata: {name: other}, spec: {}}";
     assert_eq!(
@@ -283,6 +287,7 @@ fn the_mesh_has_one_configuration() {
         panic!("a MeshConfig")
     };
     assert_eq!(config, MeshConfig::default());
+    assert_eq!(config.data_plane, DataPlane::Leno);
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod quantity;
 mod run;
 
 /// What its sidecar is to do.
-mod sidecar;
+pub(super) mod sidecar;
 
 /// Where it listens where nothing is intercepted.
 mod explicit;
@@ -32,7 +32,7 @@ pub use explicit::{Explicit, Inbound, Outbound};
 pub use probe::{Check, Probe};
 pub use quantity::Limits;
 pub use run::{RestartPolicy, Strategy};
-pub use sidecar::{Interception, Sidecar};
+pub use sidecar::{DataPlane, Interception, Sidecar};
 pub use status::{Instance, WorkloadStatus};
 
 use run::command;

@@ -8,7 +8,7 @@ use identity::SpiffeId;
 use model::{Endpoint, Host, Protocol, Transport};
 
 use crate::index::{Index, Replica};
-use crate::kinds::{AccountKey, Service, ServiceKey, ServicePort, TargetPort, Workload};
+use crate::kinds::{AccountKey, DataPlane, Service, ServiceKey, ServicePort, TargetPort, Workload};
 
 /// Somebody who answers on one port of a Service.
 pub(super) struct Target<'a> {
@@ -106,19 +106,21 @@ impl Target<'_> {
         // Without a sidecar that sees what arrives there is nobody to speak mesh TLS with.
         let instance = self.instance.as_ref();
         let instance = instance.filter(|instance| instance.sidecar.is_inbound());
-        let account = instance.map(|instance| instance.account);
+        let identity = instance.map(|instance| spiffe_id(index, instance.account));
         let endpoint = |address: &IpAddr| Endpoint {
             address: SocketAddr::new(*address, self.port),
-            transport: match account {
-                Some(_) => Transport::Leno,
-                None => Transport::Plaintext,
-            },
-            identities: account
-                .map(|account| spiffe_id(index, account))
-                .into_iter()
-                .collect(),
+            transport: instance.map_or(Transport::Plaintext, transport),
+            identities: identity.iter().cloned().collect(),
         };
         self.addresses.iter().take(count).map(endpoint).collect()
+    }
+}
+
+/// How the sidecar of an instance is spoken to: the hop `leno/1` is Leno's alone.
+const fn transport(instance: &Replica<'_>) -> Transport {
+    match instance.data_plane {
+        DataPlane::Leno => Transport::Leno,
+        DataPlane::Envoy => Transport::Mtls,
     }
 }
 

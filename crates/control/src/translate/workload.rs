@@ -40,6 +40,7 @@ pub(super) fn parts(
     listeners.extend(ways_in);
     WorkloadParts {
         identity: spiffe_id(index, instance.account),
+        data_plane: instance.data_plane,
         listeners,
         clusters,
         certificates,

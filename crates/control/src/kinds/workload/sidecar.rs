@@ -11,8 +11,20 @@ pub struct Sidecar {
     pub enabled: bool,
     /// Which connections go through it. Invariant: `None` unless `enabled`.
     pub interception: Interception,
+    /// What it is; `None` leaves it to the mesh.
+    pub data_plane: Option<DataPlane>,
     /// What it may use.
     pub limits: Limits,
+}
+
+/// The program that carries a Workload's connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DataPlane {
+    /// `leno-proxy`.
+    #[default]
+    Leno,
+    /// A stock Envoy, with `leno-proxy` as its companion.
+    Envoy,
 }
 
 /// Which connections of a Workload go through its sidecar.
@@ -34,6 +46,7 @@ impl Default for Sidecar {
         Self {
             enabled: true,
             interception: Interception::Both,
+            data_plane: None,
             limits: Limits::default(),
         }
     }
@@ -53,7 +66,7 @@ impl Sidecar {
 }
 
 pub(super) fn read(node: &Node) -> Result<Sidecar, Fault> {
-    const KEYS: &[&str] = &["enabled", "interception", "resources"];
+    const KEYS: &[&str] = &["enabled", "interception", "dataPlane", "resources"];
     let fields = Fields::open(node, "a Workload's sidecar", KEYS)?;
     let enabled = fields.map("enabled", Node::switch)?.unwrap_or(true);
     let words = [
@@ -70,12 +83,29 @@ pub(super) fn read(node: &Node) -> Result<Sidecar, Fault> {
         )),
         choice => Ok(choice),
     })?;
+    check_data_plane(&fields, enabled)?;
     Ok(Sidecar {
         enabled,
         interception: match enabled {
             true => interception.unwrap_or_default(),
             false => Interception::None,
         },
+        data_plane: fields.map("dataPlane", data_plane)?,
         limits: fields.map("resources", quantity::read)?.unwrap_or_default(),
     })
+}
+
+/// A word about what is not there would be lost.
+fn check_data_plane(fields: &Fields<'_>, enabled: bool) -> Result<(), Fault> {
+    match fields.optional("dataPlane") {
+        Some(node) if !enabled => Err(node.fault(
+            "a sidecar that is not there has no data plane",
+            "remove the key, or write `enabled: true`",
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(in crate::kinds) fn data_plane(node: &Node) -> Result<DataPlane, Fault> {
+    node.choice(&[("leno", DataPlane::Leno), ("envoy", DataPlane::Envoy)])
 }

@@ -116,6 +116,22 @@ fn a_sidecar_that_is_off_intercepts_nothing() {
         "sidecar: {enabled: false, interception: both}",
         "a sidecar that is not there intercepts nothing; remove the key, or write `enabled: true`",
     );
+    refused(
+        "sidecar: {enabled: false, dataPlane: envoy}",
+        "a sidecar that is not there has no data plane; remove the key, or write `enabled: true`",
+    );
+}
+
+#[test]
+fn a_sidecar_may_say_what_it_is() {
+    let sidecar = |spec: &str| workload(&format!("sidecar: {{{spec}}}")).sidecar.data_plane;
+    assert_eq!(sidecar(""), None);
+    assert_eq!(sidecar("dataPlane: leno"), Some(DataPlane::Leno));
+    assert_eq!(sidecar("dataPlane: envoy"), Some(DataPlane::Envoy));
+    refused(
+        "sidecar: {dataPlane: Envoy}",
+        "`Envoy` is not a choice; did you mean `envoy`?",
+    );
 }
 
 #[test]
@@ -328,11 +344,12 @@ fn statuses_list_instances_or_one_in_short() {
     assert_eq!(short.instances, [instance("hello", &["10.77.0.2"], true)]);
     assert_eq!(status("{instances: []}").unwrap().instances, []);
     let old = "{instances: [{name: hello-0, addresses: [], ready: true, serviceAccount: old, \
-               sidecar: {interception: outbound}}]}";
+               sidecar: {interception: outbound, dataPlane: envoy}}]}";
     let wanted = Instance {
         account: Some(AccountKey::new("default", "old")),
         sidecar: Some(Sidecar {
             interception: Interception::Outbound,
+            data_plane: Some(DataPlane::Envoy),
             ..Sidecar::default()
         }),
         ..instance("hello-0", &[], true)

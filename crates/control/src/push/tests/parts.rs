@@ -7,6 +7,7 @@ use model::{
     TlsMode, Transport,
 };
 
+use crate::kinds::DataPlane;
 use crate::translate::{CommonParts, Reach, ServiceParts, WorkloadParts};
 
 /// Nothing in it is read.
@@ -96,6 +97,7 @@ pub(super) fn workload(name: &str, reach: &Reach) -> Arc<WorkloadParts> {
     };
     Arc::new(WorkloadParts {
         identity: identity(name),
+        data_plane: DataPlane::Leno,
         listeners: vec![listener("inbound", &inbound)],
         clusters: vec![own],
         certificates: Vec::new(),
