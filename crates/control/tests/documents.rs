@@ -28,6 +28,19 @@ fn check(page: &str) -> usize {
 }
 
 #[test]
+fn every_example_is_read() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folders = fs::read_dir(examples).unwrap().map(|entry| entry.unwrap());
+    let files = folders.map(|folder| folder.path().join("mesh.yaml"));
+    let files: Vec<_> = files.filter(|file| file.exists()).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    for file in files {
+        let read = Source::open(vec![file.clone()]).read();
+        assert!(read.is_ok(), "{}: {read:?}", file.display());
+    }
+}
+
+#[test]
 fn every_resource_of_the_documents_is_one() {
     assert!(check("resources.md") >= 8);
     assert!(check("gateway.md") >= 1);
