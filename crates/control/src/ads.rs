@@ -14,12 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::SpiffeId;
+use identity::ca::Serial;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use xds::grpc::server::Call;
 use xds::grpc::{Code, Error, Status};
 use xds::proto::discovery::{DeltaDiscoveryRequest, Node};
 
+use crate::authority::Holders;
 use crate::kinds::WorkloadKey;
 use crate::log;
 use crate::metrics::Metrics;
@@ -37,6 +39,8 @@ const AGENT_BYTES_MAX: usize = 128;
 pub struct Ads {
     /// What is told.
     pub catalogue: watch::Receiver<Arc<Catalogue>>,
+    /// Who may be told what.
+    pub holders: Arc<Holders>,
     /// Who is told.
     pub proxies: Arc<Proxies>,
     /// Where it is counted.
@@ -46,10 +50,19 @@ pub struct Ads {
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The SPIFFE id of the verified certificate, if there is one.
-    pub id: Option<SpiffeId>,
+    /// What the verified certificate says, if there is one.
+    pub proof: Option<Proof>,
     /// Where it connected from.
     pub address: SocketAddr,
+}
+
+/// What a verified certificate says of who shows it.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// Whose it is: an account's, which several workloads may share.
+    pub id: SpiffeId,
+    /// Which one it is, and so which instance's; `None` if it cannot be one of ours.
+    pub serial: Option<Serial>,
 }
 
 impl Ads {
@@ -66,7 +79,7 @@ impl Ads {
     }
 
     async fn run(self, mut call: Call, peer: Peer, closing: watch::Receiver<bool>) -> Status {
-        let Some(id) = peer.id else {
+        let Some(proof) = peer.proof else {
             return refused(call, unauthenticated());
         };
         let first = match timeout(FIRST_REQUEST_TIMEOUT, call.request()).await {
@@ -74,7 +87,7 @@ impl Ads {
             Ok(Err(error)) => return refused(call, status_of(&error)),
             Err(_) => return refused(call, Status::new(Code::DeadlineExceeded, "say something")),
         };
-        match self.admit(&first, &id, peer.address) {
+        match self.admit(&first, &proof, peer.address) {
             Ok(session) => Box::pin(session.run(call, first, closing)).await,
             Err(status) => refused(call, status),
         }
@@ -84,7 +97,7 @@ impl Ads {
     fn admit(
         self,
         first: &DeltaDiscoveryRequest,
-        id: &SpiffeId,
+        proof: &Proof,
         address: SocketAddr,
     ) -> Result<Box<Session>, Status> {
         let Some(node) = &first.node else {
@@ -97,9 +110,12 @@ impl Ads {
             Status::new(Code::InvalidArgument, "the node's id is not NAME.NAMESPACE")
         })?;
         let catalogue = Arc::clone(&self.catalogue.borrow());
+        // Whether there is such a workload is nobody else's affair, also not of those that run
+        // under the same account.
+        let is_its = |serial| self.holders.is_of(serial, &workload);
         let own = catalogue.workload(&workload);
-        // Whether there is such a workload is nobody else's affair.
-        let Some(own) = own.filter(|own| own.identity == id.to_string()) else {
+        let own = own.filter(|own| own.identity == proof.id.as_str());
+        let Some(own) = own.filter(|_| proof.serial.as_ref().is_some_and(is_its)) else {
             return Err(not_yours());
         };
         let agent = agent_of(node);
@@ -129,7 +145,7 @@ fn unauthenticated() -> Status {
 }
 
 fn not_yours() -> Status {
-    let message = "the certificate is not that of the workload which the node's id names";
+    let message = "the certificate was not issued for the workload which the node's id names";
     Status::new(Code::PermissionDenied, message)
 }
 

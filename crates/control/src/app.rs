@@ -313,6 +313,7 @@ fn server(
         signer: Signer::new(Arc::clone(authority), directory(catalogue.clone())),
         ads: Ads {
             catalogue,
+            holders: Arc::clone(authority.holders()),
             proxies: Arc::new(Proxies::default()),
             metrics: Arc::clone(&metrics),
         },

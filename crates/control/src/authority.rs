@@ -17,6 +17,7 @@ use crate::kinds::WorkloadKey;
 
 mod error;
 mod hierarchy;
+mod holders;
 mod inner;
 mod ledger;
 mod lists;
@@ -27,6 +28,7 @@ mod store;
 mod token;
 
 pub use error::{Error, Refused};
+pub use holders::Holders;
 pub use rotation::Phase;
 pub use status::Status;
 pub use token::Token;
@@ -93,6 +95,7 @@ pub struct Signed {
 pub struct Authority {
     inner: Mutex<Inner>,
     generation: watch::Sender<u64>,
+    holders: Arc<Holders>,
 }
 
 /// The id of the control plane itself.
@@ -116,6 +119,7 @@ impl Authority {
     ) -> Result<Self, Error> {
         let inner = Inner::open(dir, trust_domain, settings, now)?;
         Ok(Self {
+            holders: Arc::clone(inner.holders()),
             inner: Mutex::new(inner),
             generation: watch::Sender::new(1),
         })
@@ -170,6 +174,12 @@ impl Authority {
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
+    }
+
+    /// Which instance has which certificate; never waits for the disk.
+    #[must_use]
+    pub const fn holders(&self) -> &Arc<Holders> {
+        &self.holders
     }
 
     /// Workloads that have a certificate which is still valid, and not revoked.

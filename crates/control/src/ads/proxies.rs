@@ -13,9 +13,9 @@ use xds::kind::Kind;
 
 use crate::kinds::WorkloadKey;
 
-/// Streams of one workload at once: a sidecar that comes back may do so before its last connection
-/// was found to be dead, more than once.
-const STREAMS_PER_WORKLOAD_MAX: usize = 4;
+/// Streams of one workload at once: an Envoy has one and its companion another, and both may come
+/// back before their last connections were found to be dead, more than once.
+const STREAMS_PER_WORKLOAD_MAX: usize = 8;
 
 /// All connected sidecars.
 #[derive(Debug, Default)]

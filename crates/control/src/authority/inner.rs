@@ -17,6 +17,7 @@ use crate::kinds::WorkloadKey;
 
 use super::error::{Error, Refused};
 use super::hierarchy::{Hierarchy, Names, Origin};
+use super::holders::Holders;
 use super::ledger::{Entry, Ledger};
 use super::lists::Lists;
 use super::rate::Rate;
@@ -117,6 +118,10 @@ impl Inner {
         // Only now: the state names what is needed.
         inner.hierarchy.clean()?;
         Ok(inner)
+    }
+
+    pub(super) const fn holders(&self) -> &Arc<Holders> {
+        self.ledger.holders()
     }
 
     pub(super) fn bundle(&self) -> &TrustBundle {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use identity::SpiffeId;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::kinds::WorkloadKey;
 
 use super::error::Error;
+use super::holders::Holders;
 use super::store::{failed, from_unix, private_file, read, replace, unix};
 
 /// A clock may be behind by this much; only then has nobody a use for an expired certificate.
@@ -47,6 +49,8 @@ pub(super) struct Ledger {
     entries: BTreeMap<Serial, Entry>,
     /// The last certificate of each workload.
     last: BTreeMap<WorkloadKey, Serial>,
+    /// Of `entries`, those that are not revoked.
+    holders: Arc<Holders>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,6 +84,7 @@ impl Ledger {
             is_torn: false,
             entries: BTreeMap::new(),
             last: BTreeMap::new(),
+            holders: Arc::default(),
         };
         // A line without an end was being written when the power went: nobody was told of it.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -117,9 +122,7 @@ impl Ledger {
                 self.insert(serial, entry);
             }
             Line::Revoked { serial, at } => {
-                if let Some(entry) = self.entries.get_mut(&serial) {
-                    entry.revoked = Some(at);
-                }
+                self.take_back(serial, at);
             }
         }
         Ok(())
@@ -133,7 +136,11 @@ impl Ledger {
     }
 
     fn insert(&mut self, serial: Serial, entry: Entry) {
-        self.last.insert(entry.workload.clone(), serial);
+        let workload = entry.workload.clone();
+        self.last.insert(workload.clone(), serial);
+        self.holders.change(|holders| {
+            holders.insert(serial, workload);
+        });
         self.entries.insert(serial, entry);
     }
 
@@ -154,14 +161,18 @@ impl Ledger {
             at,
         };
         self.append(&void.iter().map(line).collect::<Vec<_>>())?;
-        let mut revoked = Vec::new();
-        for serial in void {
-            if let Some(entry) = self.entries.get_mut(&serial) {
-                entry.revoked = Some(at);
-                revoked.push(entry.workload.clone());
-            }
-        }
-        Ok(revoked)
+        let void = void.into_iter();
+        Ok(void.filter_map(|it| self.take_back(it, at)).collect())
+    }
+
+    /// Says whose it was.
+    fn take_back(&mut self, serial: Serial, at: u64) -> Option<WorkloadKey> {
+        let entry = self.entries.get_mut(&serial)?;
+        entry.revoked = Some(at);
+        let mut holder = None;
+        self.holders
+            .change(|holders| holder = holders.remove(&serial));
+        holder
     }
 
     /// Forgets what has expired.
@@ -178,10 +189,17 @@ impl Ledger {
         self.entries.retain(|_, entry| entry.not_after > now);
         let entries = &self.entries;
         self.last.retain(|_, serial| entries.contains_key(serial));
+        self.holders
+            .change(|holders| holders.retain(|serial, _| entries.contains_key(serial)));
     }
 
     pub(super) fn find(&self, serial: &Serial) -> Option<&Entry> {
         self.entries.get(serial)
+    }
+
+    /// Who has which certificate, now and later.
+    pub(super) const fn holders(&self) -> &Arc<Holders> {
+        &self.holders
     }
 
     /// The last certificate of each workload that still has one.

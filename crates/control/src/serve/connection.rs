@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use identity::ca::Serial;
 use identity::tls::{self, Side};
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
@@ -20,7 +21,7 @@ use xds::grpc::{Code, Status};
 use xds::proto::identity::{SIGN, SignRequest};
 
 use super::{Front, Pace, Server, Strange};
-use crate::ads::Peer;
+use crate::ads::{Peer, Proof};
 use crate::log;
 use crate::sign::Caller;
 
@@ -75,7 +76,7 @@ impl Connection {
         };
         match began {
             Ok((http2, shown)) => {
-                let strange = shown.peer.id.is_none().then_some(strange);
+                let strange = shown.peer.proof.is_none().then_some(strange);
                 Box::pin(self.run(http2, shown)).await;
                 drop(strange);
             }
@@ -118,17 +119,19 @@ impl Connection {
 
     fn shown(&self, chain: &[CertificateDer<'_>], front: &Front) -> Result<Shown, Refusal> {
         let chain: Arc<[_]> = chain.iter().map(|one| one.clone().into_owned()).collect();
-        let (mut id, mut lifetime) = (None, self.server.limits.idle);
-        if !chain.is_empty() {
+        let (mut proof, mut lifetime) = (None, self.server.limits.idle);
+        if let Some(leaf) = chain.first() {
             let rejected = |_| Refusal::Failed("identity");
-            id = Some(tls::peer_id(&chain).map_err(rejected)?);
+            let id = tls::peer_id(&chain).map_err(rejected)?;
+            let serial = Serial::of(leaf);
+            proof = Some(Proof { id, serial });
             let now = SystemTime::now();
             lifetime = tls::lifetime(&chain, front.credentials(), now).map_err(rejected)?;
         }
         let address = self.address;
         Ok(Shown {
             chain,
-            peer: Peer { id, address },
+            peer: Peer { proof, address },
             lifetime,
         })
     }

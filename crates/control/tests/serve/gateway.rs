@@ -8,7 +8,8 @@ use crate::world::World;
 
 const NAME: &str = "tls|default/shop";
 
-const GATEWAY: &str = "
+/// A gateway and its Workload, without the Secret.
+pub(crate) const GATEWAY: &str = "
 apiVersion: leno.dev/v1alpha1
 kind: Workload
 metadata: {name: edge}
@@ -28,14 +29,15 @@ spec:
 ";
 
 /// A chain and its key.
-fn pair() -> (String, String) {
+pub(crate) fn pair() -> (String, String) {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(["shop.example".to_owned()]).unwrap();
     let certificate = certificate.self_signed(&key).unwrap();
     (certificate.pem(), key.serialize_pem())
 }
 
-fn secret(chain: &str, key: &str) -> String {
+/// The Secret of the gateway.
+pub(crate) fn secret(chain: &str, key: &str) -> String {
     let plain = |text: &str| text.trim_end().replace('\n', "\n    ");
     let (chain, key) = (plain(chain), plain(key));
     format!(

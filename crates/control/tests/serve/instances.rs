@@ -113,6 +113,16 @@ async fn tokens_are_for_instances_that_there_are() {
 }
 
 #[tokio::test]
+async fn one_is_not_let_in_as_another_of_its_workload() {
+    let world = world().await;
+    let first = enrol_as(&world, "hello-0", "hello").await;
+    let second = enrol_as(&world, "hello-1", "hello").await;
+    assert!(!is_let_in(&world, "hello-1", &first).await);
+    assert!(!is_let_in(&world, "hello-0", &second).await);
+    assert!(is_let_in(&world, "hello-0", &first).await);
+}
+
+#[tokio::test]
 async fn one_that_ends_is_void_and_its_name_works_again() {
     let world = world().await;
     let first = enrol_as(&world, "hello-0", "hello").await;

@@ -7,6 +7,7 @@
 )]
 
 mod gateway;
+mod holders;
 mod hostile;
 mod instances;
 mod lifecycle;

@@ -108,7 +108,7 @@ async fn a_workload_has_a_few_streams_and_not_many() {
     let world = World::new();
     let curl = enrol(&world, "curl").await;
     let mut streams = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..8 {
         let channel = connect(&world, member(&curl)).await;
         let (sender, mut receiver) = open(&channel, Some(node("curl"))).await;
         assert!(
@@ -128,7 +128,7 @@ async fn a_workload_has_a_few_streams_and_not_many() {
     streams.pop();
     world
         .wait("/proxies", |page| {
-            page["proxies"].as_array().unwrap().len() == 3
+            page["proxies"].as_array().unwrap().len() == 7
         })
         .await;
     let (_sender, mut receiver) = open(&channel, Some(node("curl"))).await;
