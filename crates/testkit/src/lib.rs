@@ -53,6 +53,9 @@ pub mod dead;
 /// How many descriptors a process may have.
 pub mod descriptors;
 
+/// Addresses for a mesh on this machine.
+pub mod subnet;
+
 pub use browser::Browser;
 pub use ca::{TestCa, TestIdentity};
 pub use client::{Client, MeshConnector, RawClient, TlsClient};
@@ -65,6 +68,7 @@ pub use http::Message;
 pub use pair::Pair;
 pub use proxy::ProxyProcess;
 pub use script::{ScriptedUpstream, Step};
+pub use subnet::Subnet;
 pub use traffic::Traffic;
 pub use wait::{DEADLINE, eventually, until};
 

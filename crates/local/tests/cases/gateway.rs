@@ -2,7 +2,6 @@
 //! change.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -67,9 +66,7 @@ impl Edge {
         for (name, text) in scripts {
             fs::write(world.file(name), text).unwrap();
         }
-        // Held together, so that they differ.
-        let free = [(); 2].map(|()| TcpListener::bind("[::]:0").unwrap());
-        let ports = free.map(|one| one.local_addr().unwrap().port());
+        let ports = world.subnet.ports();
         let authority = Authority::new(&world);
         Some(Self {
             world,

@@ -59,7 +59,7 @@ fn a_command_cannot_take_hold_of_the_terminal_that_it_is_called_at() {
 
 #[test]
 fn what_an_application_has_started_ends_with_it() {
-    let Some(world) = World::make("left") else {
+    let Some(world) = World::make("strange") else {
         return;
     };
     let file = world.open_file("left");

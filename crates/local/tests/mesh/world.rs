@@ -19,6 +19,7 @@ use local::{Event, Start, command, teardown};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::Subnet;
 
 /// Only a test that fails waits this long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,7 +30,7 @@ pub(super) struct World {
     folder: TempDir,
     /// Every program of the mesh.
     program: PathBuf,
-    subnet: u32,
+    subnet: Subnet,
 }
 
 impl World {
@@ -41,9 +42,6 @@ impl World {
             println!("SKIPPED: a mesh on one machine needs root");
             return None;
         }
-        let pid = std::process::id();
-        // Tests of one program share its number, and are told apart by their names.
-        let subnet = pid % 256 * 256 + name.bytes().map(u32::from).sum::<u32>() % 256;
         let folder = tempfile::tempdir().unwrap();
         // Applications are started in it.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -54,9 +52,9 @@ impl World {
             .unwrap();
         Some(Self {
             program,
-            name: format!("t{pid}-{name}").parse().unwrap(),
+            name: format!("t{}-{name}", std::process::id()).parse().unwrap(),
             folder,
-            subnet,
+            subnet: Subnet::claim(),
         })
     }
 
@@ -82,11 +80,7 @@ impl World {
     }
 
     pub(super) fn gateway(&self) -> String {
-        format!(
-            "10.{}.{}.1\n",
-            64 + (self.subnet >> 8) % 64,
-            self.subnet & 255
-        )
+        format!("{}.1\n", self.subnet.prefix())
     }
 
     /// Brings up workloads that tell on port 80 who they are.
@@ -123,11 +117,8 @@ impl World {
 
     /// Likewise, with so many bits of the addresses given.
     fn write_in(&self, bits: u8, workloads: &str) {
-        let (high, low) = (64 + (self.subnet >> 8) % 64, self.subnet & 255);
-        let ranges = format!(
-            "[10.{high}.{low}.0/{bits}, \"fd04:{:x}::/112\"]",
-            self.subnet
-        );
+        let [_, ipv6] = self.subnet.workloads();
+        let ranges = format!("[{}.0/{bits}, \"{ipv6}\"]", self.subnet.prefix());
         let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
         let text = format!("{config}spec: {{workloadCIDRs: {ranges}}}\n{workloads}");
         let new = self.folder.path().join("mesh.new");

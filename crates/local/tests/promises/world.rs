@@ -20,6 +20,7 @@ use local::state::{Running, State};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::Subnet;
 
 /// Only a test that fails waits this long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,7 +32,7 @@ const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 15000
 pub(crate) struct World {
     name: MeshName,
     folder: TempDir,
-    subnet: u32,
+    subnet: Subnet,
 }
 
 /// What came of each thing that the tool did.
@@ -50,9 +51,6 @@ impl World {
             println!("SKIPPED: a mesh on one machine needs {missing}");
             return None;
         }
-        let pid = std::process::id();
-        // Tests of one program share its number, and are told apart by their names.
-        let subnet = pid % 64 * 256 + name.bytes().map(u32::from).sum::<u32>() % 256;
         let folder = tempfile::tempdir().unwrap();
         // Users of the mesh may not enter the folder of whoever built it, and enter this one.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -64,9 +62,9 @@ impl World {
         }
         fs::write(folder.path().join("tool.py"), include_str!("tool.py")).unwrap();
         Some(Self {
-            name: format!("p{pid}-{name}").parse().unwrap(),
+            name: format!("p{}-{name}", std::process::id()).parse().unwrap(),
             folder,
-            subnet,
+            subnet: Subnet::claim(),
         })
     }
 
@@ -82,15 +80,13 @@ impl World {
     }
 
     fn start(&self, settings: &str, resources: &str, with_ipv6: bool) -> State {
-        let (high, low) = (self.subnet >> 8, self.subnet & 255);
-        let range = |name, first: u32, family: u32| {
-            let ipv4 = format!("10.{}.{low}.0/24", first + high);
-            let ipv6 = format!(", \"fd{family:02x}:{:x}::/112\"", self.subnet);
+        let range = |name, [ipv4, ipv6]: [String; 2]| {
+            let ipv6 = format!(", \"{ipv6}\"");
             format!("{name}: [{ipv4}{}]", if with_ipv6 { &ipv6 } else { "" })
         };
         let ranges = [
-            range("workloadCIDRs", 128, 5),
-            range("serviceCIDRs", 192, 6),
+            range("workloadCIDRs", self.subnet.workloads()),
+            range("serviceCIDRs", self.subnet.services()),
         ];
         let config = format!(
             "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {{name: mesh}}\n\
@@ -221,6 +217,15 @@ impl World {
         let series = series.filter(|line| labels.iter().all(|label| line.contains(label)));
         let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
         values.sum()
+    }
+
+    /// Waits for that sum: what is counted may be seen after the answer that it is counted for.
+    #[track_caller]
+    pub(crate) fn metric_becomes(&self, workload: &str, series: (&str, &[&str]), sum: u64) {
+        until(|| {
+            let found = self.metric(workload, series.0, series.1);
+            ((found == sum).then_some(()), format!("{series:?}: {found}"))
+        });
     }
 }
 

@@ -18,6 +18,7 @@ use local::{Programs, Start, command, teardown};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::Subnet;
 
 use crate::pages;
 
@@ -52,7 +53,7 @@ pub(crate) fn is_soak() -> bool {
 pub(crate) struct World {
     folder: TempDir,
     start: Start,
-    subnet: u32,
+    pub(crate) subnet: Subnet,
     /// One mesh at a time: they share two processors.
     _alone: MutexGuard<'static, ()>,
 }
@@ -78,9 +79,8 @@ impl World {
         }
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let pid = std::process::id();
         let start = Start {
-            name: format!("storm{pid}").parse().unwrap(),
+            name: format!("s{}-storm", std::process::id()).parse().unwrap(),
             base: folder.path().join("run"),
             source: folder.path().join("mesh.yaml"),
             launcher: Launcher {
@@ -93,7 +93,7 @@ impl World {
         let world = Self {
             folder,
             start,
-            subnet: pid % 4096,
+            subnet: Subnet::claim(),
             _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
         };
         world.lay_out(built, haste);
@@ -150,17 +150,8 @@ impl World {
 
     /// Has the mesh's file say what `resources` say, and does nothing more.
     pub(crate) fn write(&self, resources: &str) {
-        let (high, low) = (self.subnet >> 8, self.subnet & 255);
-        let range = |first: u32, sixth: &str| {
-            format!(
-                "[10.{}.{low}.0/24, \"{sixth}:{:x}::/112\"]",
-                first + high,
-                self.subnet
-            )
-        };
         let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
-        let (workloads, services) = (range(16, "fd16"), range(32, "fd17"));
-        let spec = format!("spec: {{workloadCIDRs: {workloads}, serviceCIDRs: {services}}}\n");
+        let spec = format!("spec: {{{}}}\n", self.subnet.spec());
         replace(&self.start.source, &format!("{config}{spec}{resources}"));
     }
 

@@ -42,7 +42,9 @@ fn ours(world: &World, pid: &str, processes: &[Identity]) -> Option<String> {
     let is_known = Identity::of(number).is_some_and(|one| processes.contains(&one));
     let program = fs::read_link(proc.join("exe")).unwrap_or_default();
     let groups = fs::read_to_string(proc.join("cgroup")).unwrap_or_default();
-    let is_ours = program.starts_with(world.file("")) || groups.contains(&group(world));
+    // Not one whose name only begins alike.
+    let group = group(world) + "/";
+    let is_ours = program.starts_with(world.file("")) || groups.contains(&group);
     (is_known || is_ours).then(|| format!("process {pid}: {}", program.display()))
 }
 

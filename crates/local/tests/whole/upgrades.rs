@@ -1,7 +1,6 @@
 //! Sidecars are replaced by newer ones under all kinds of traffic, and nobody sees anything of it.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -72,10 +71,7 @@ fn a_gateway_is_upgraded_without_a_request_lost() {
     let Some(world) = World::make(Haste::default()) else {
         return;
     };
-    // Nobody else has the port between now and then: it is not given out again so soon.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let [port, _] = world.subnet.ports();
     world.up(&Echo::of(2).beside(&gateway(port)).text());
     let traffic = Traffic::outside(&world, &format!("http://127.0.0.1:{port}/"));
     let came = || world.count("edge", "leno_requests_total", "");
