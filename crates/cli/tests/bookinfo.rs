@@ -6,74 +6,64 @@
 
 #[path = "shared/programs.rs"]
 mod programs;
+#[expect(dead_code, reason = "shared with tests of what goes wrong")]
+#[path = "shared/world.rs"]
+mod world;
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tempfile::TempDir;
+use world::World;
 
 const EXAMPLE: &str = include_str!("../../../examples/bookinfo/mesh.yaml");
 const QUICK_START: &str = include_str!("../../../docs/quick-start.md");
 const BOOK: &str = "2099a055-1e21-46ef-825e-9e0de93554ea";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The example in a folder that every user may enter, with ports and addresses that nobody else on
-/// this machine has.
+/// The example, with ports that nobody else on this machine has.
 struct Shop {
-    folder: TempDir,
-    name: String,
+    world: World,
+    file: String,
     http: u16,
     https: u16,
 }
 
 impl Shop {
     /// None, said aloud, without root; that is a failure where root was promised.
-    fn make(place: u32) -> Option<Self> {
-        let folder = programs::folder()?;
-        let free = [(); 2].map(|()| TcpListener::bind("0.0.0.0:0").unwrap());
-        let [http, https] = free.each_ref().map(|one| one.local_addr().unwrap().port());
-        // Tests of one program share its number.
-        let number = std::process::id().wrapping_mul(2).wrapping_add(place);
-        let name = format!("b{number}");
-        let mesh = mesh(number, http, https);
-        fs::write(folder.path().join("mesh.yaml"), mesh).unwrap();
-        fs::write(folder.path().join("ca.pem"), certificate()).unwrap();
+    fn make(name: &str) -> Option<Self> {
+        let world = World::make(name)?;
+        let [http, https] = world.subnet.ports();
+        let port = |port: u16| format!("port: {port}");
+        let example = EXAMPLE.replace(&port(8080), &port(http));
+        let file = world.write(&example.replace(&port(8443), &port(https)));
+        fs::write(world.path("ca.pem"), certificate()).unwrap();
         Some(Self {
-            folder,
-            name,
+            world,
+            file,
             http,
             https,
         })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
+    /// That of the sample's file.
     #[track_caller]
-    fn leno(&self, args: &[&str]) -> String {
-        let mut command = Command::new(self.path("leno"));
-        command.args(args).env("RUST_BACKTRACE", "0");
-        let output = command.arg("--runtime").arg(self.path("run")).output();
-        let output = output.unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{args:?}: {error}");
-        String::from_utf8(output.stdout).unwrap()
+    fn up(&self) -> String {
+        self.world
+            .succeed(&["up", &self.file, "--name", self.world.name()])
     }
 
     /// Statuses of requests over TLS, as `leno load` counts them; only who is called by its name
     /// and has the example's certificate is trusted.
     fn over_tls(&self) -> String {
         let url = format!("https://bookinfo.example:{}/productpage", self.https);
-        let mut command = Command::new(self.path("leno"));
+        let mut command = Command::new(self.world.path("leno"));
         command.args(["load", &url, "-c", "1", "--qps", "max", "-t", "200ms"]);
         let at = format!("127.0.0.1:{}", self.https);
         command.args(["--connect-to", &at, "--json", "-", "--timeout", "30s"]);
-        command.arg("--cacert").arg(self.path("ca.pem"));
+        command.arg("--cacert").arg(self.world.path("ca.pem"));
         let output = command.output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         format!("{}{error}", String::from_utf8_lossy(&output.stdout))
@@ -81,27 +71,12 @@ impl Shop {
 
     /// The first address of an instance.
     fn address(&self, instance: &str) -> SocketAddr {
-        let shown = self.leno(&["ps"]);
+        let shown = self.world.succeed(&["ps"]);
         let line = shown.lines().find(|line| line.starts_with(instance));
         let mut words = line.unwrap_or_else(|| panic!("{shown}")).split(' ');
         let ip = words.find_map(|word| word.parse::<std::net::Ipv4Addr>().ok());
         (ip.unwrap(), 9080).into()
     }
-}
-
-impl Drop for Shop {
-    fn drop(&mut self) {
-        if self.path("run").join(&self.name).exists() {
-            self.leno(&["down", &self.name]);
-        }
-    }
-}
-
-fn mesh(number: u32, http: u16, https: u16) -> String {
-    let config = programs::config(160, number);
-    let port = |port: u16| format!("port: {port}");
-    let example = EXAMPLE.replace(&port(8080), &port(http));
-    config + &example.replace(&port(8443), &port(https))
 }
 
 /// The example's own certificate, which is its own authority.
@@ -133,34 +108,30 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> std::io::Result<String> {
 
 #[test]
 fn the_example_is_a_mesh_from_the_gateway_to_the_last_service() {
-    let Some(shop) = Shop::make(0) else {
+    let Some(shop) = Shop::make("whole") else {
         return;
     };
-    let file = shop.path("mesh.yaml");
-    shop.leno(&["up", file.to_str().unwrap(), "--name", &shop.name]);
+    shop.up();
     comes_in_through_the_gateway(&shop);
     everybody_proves_who_they_are(&shop);
     nobody_else_gets_at_ratings(&shop);
-    shop.leno(&["down", &shop.name]);
+    shop.world.succeed(&["down", shop.world.name()]);
     nothing_is_left(&shop);
 }
 
 /// Every command of the page, as it stands there, but for what keeps it from others' meshes.
 #[test]
 fn the_quick_start_is_as_it_says() {
-    let Some(shop) = Shop::make(1) else {
+    let Some(shop) = Shop::make("quick") else {
         return;
     };
-    let file = shop.path("mesh.yaml");
     let mut run = 0;
     for line in commands(QUICK_START) {
         let words: Vec<_> = line.split(' ').collect();
         match words.as_slice() {
             ["make", "build"] | ["target/release/leno", "check"] => continue,
-            ["target/release/leno", "up", "examples/bookinfo/mesh.yaml"] => {
-                shop.leno(&["up", file.to_str().unwrap(), "--name", &shop.name])
-            }
-            ["target/release/leno", args @ ..] => shop.leno(args),
+            ["target/release/leno", "up", "examples/bookinfo/mesh.yaml"] => shop.up(),
+            ["target/release/leno", args @ ..] => shop.world.succeed(args),
             ["curl", .., url] => {
                 let path = url.strip_prefix("http://localhost:8080").unwrap();
                 let gateway = SocketAddr::from(([127, 0, 0, 1], shop.http));
@@ -207,12 +178,12 @@ fn comes_in_through_the_gateway(shop: &Shop) {
 }
 
 fn everybody_proves_who_they_are(shop: &Shop) {
-    let stats = shop.leno(&["proxy", "stats", "ratings"]);
+    let stats = shop.world.succeed(&["proxy", "stats", "ratings"]);
     for caller in ["reviews", "api-gateway"] {
         let label = format!(" source_workload={caller} ");
         assert!(stats.contains(&label), "{label}: {stats}");
     }
-    let stats = shop.leno(&["proxy", "stats", "productpage"]);
+    let stats = shop.world.succeed(&["proxy", "stats", "productpage"]);
     assert!(stats.contains(" source_workload=edge "), "{stats}");
 }
 
@@ -231,10 +202,10 @@ fn nobody_else_gets_at_ratings(shop: &Shop) {
 }
 
 fn nothing_is_left(shop: &Shop) {
-    assert!(!shop.path("run").join(&shop.name).exists());
+    assert!(!shop.world.path("run").join(shop.world.name()).exists());
     let namespaces = Command::new("ip").args(["netns", "list"]).output().unwrap();
     let namespaces = String::from_utf8(namespaces.stdout).unwrap();
-    assert!(!namespaces.contains(&shop.name), "{namespaces}");
+    assert!(!namespaces.contains(shop.world.name()), "{namespaces}");
     for port in [shop.http, shop.https] {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port}");
     }

@@ -3,10 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+#[path = "shared/programs.rs"]
+mod programs;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use bench::results::{EnvironmentKind, Mode, Run, folder};
@@ -206,73 +209,44 @@ fn each_mode_uses_the_sidecars_that_it_crosses() {
     assert_eq!(modes, Mode::ALL);
 }
 
-/// `leno` with all that a mesh takes, in a folder that every user may enter. None, said aloud,
-/// where there can be no mesh; that is a failure where root was promised.
-fn leno_for_a_mesh(folder: &Path) -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_BIN_EXE_leno"));
-    let programs = ["leno-proxy", "leno-control", "leno"];
-    let here = programs
-        .iter()
-        .all(|name| built.with_file_name(name).is_file());
-    if !here || !rustix::process::geteuid().is_root() {
-        let promised = std::env::var_os("LENO_REQUIRE_PRIVILEGED").is_some();
-        assert!(!promised, "root and a build of the workspace were promised");
-        println!("SKIPPED: a mesh on one machine needs root, and leno-control beside leno");
-        return None;
-    }
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
-    for name in programs {
-        let (from, to) = (built.with_file_name(name), folder.join(name));
-        let linked = fs::hard_link(&from, &to);
-        linked.or_else(|_| fs::copy(&from, &to).map(drop)).unwrap();
-    }
-    Some(folder.join("leno"))
-}
-
-fn bench_meshes() -> Vec<String> {
+/// Of the meshes that the benchmark with that process id made, nothing is left.
+#[track_caller]
+fn check_nothing_left(pid: u32) {
     let namespaces = Command::new("ip").args(["netns", "list"]).output().unwrap();
     let text = String::from_utf8(namespaces.stdout).unwrap();
-    let lines = text.lines().map(str::to_owned);
-    lines
-        .filter(|line| line.starts_with("leno-bench-"))
-        .collect()
+    assert!(!text.contains(&format!("leno-bench-{pid}.")), "{text}");
 }
 
 /// Interrupted in the midst of a window: what was up is down again.
 #[test]
 fn an_interrupted_run_takes_its_mesh_down() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(leno) = leno_for_a_mesh(dir.path()) else {
+    let Some(dir) = programs::folder() else {
         return;
     };
-    let out = dir.path().join("run");
+    let (leno, out) = (dir.path().join("leno"), dir.path().join("run"));
     let all = "--environment local --data-planes none --connections 1 --repeats 9";
     let mut command = run_by(&leno, &out, all);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let mut lines = stderr.lines().map_while(Result::ok);
     assert!(lines.any(|line| line.trim_start().starts_with("1/9")));
-    let pid = child.id().to_string();
-    let asked = Command::new("kill").args(["-INT", &pid]).status();
+    let pid = child.id();
+    let asked = Command::new("kill")
+        .args(["-INT", &pid.to_string()])
+        .status();
     assert!(asked.unwrap().success());
     assert!(lines.any(|line| line.contains("interrupted")));
     lines.for_each(drop);
     assert!(child.wait().unwrap().success());
-    let prefix = format!("leno-bench-{pid}.");
-    let left = bench_meshes();
-    assert!(
-        !left.iter().any(|name| name.starts_with(&prefix)),
-        "{left:?}"
-    );
+    check_nothing_left(pid);
 }
 
 #[test]
 fn in_a_mesh_modes_are_what_its_sidecars_intercept() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(leno) = leno_for_a_mesh(dir.path()) else {
+    let Some(dir) = programs::folder() else {
         return;
     };
-    let out = dir.path().join("run");
+    let (leno, out) = (dir.path().join("leno"), dir.path().join("run"));
     // Where there can be a mesh it is what is measured, without being asked for.
     let all = "--data-planes none,leno --modes baseline,serveronly,clientonly,both";
     let all = format!("{all} --connections 2 --repeats 1");
@@ -306,12 +280,7 @@ fn in_a_mesh_modes_are_what_its_sidecars_intercept() {
     }
     let configuration = out.join("configurations/leno_both_c2_q200_s1024.mesh.yaml");
     assert!(configuration.is_file());
-    let prefix = format!("leno-bench-{pid}.");
-    let left = bench_meshes();
-    assert!(
-        !left.iter().any(|name| name.starts_with(&prefix)),
-        "{left:?}"
-    );
+    check_nothing_left(pid);
 }
 
 #[test]

@@ -6,79 +6,17 @@
 
 #[path = "shared/programs.rs"]
 mod programs;
+#[path = "shared/world.rs"]
+mod world;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Output};
 
-use tempfile::TempDir;
+use world::World;
 
-/// A folder with the programs in it, which every user may enter.
-struct World {
-    folder: TempDir,
-    name: String,
-}
-
-impl World {
-    /// None, said aloud, without root; that is a failure where root was promised.
-    fn make(name: &str) -> Option<Self> {
-        let folder = programs::folder()?;
-        let name = format!("c{}-{name}", std::process::id());
-        Some(Self { folder, name })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn leno(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(self.path("leno"));
-        let (verb, rest) = args.split_first().unwrap();
-        command
-            .arg(verb)
-            .arg("--runtime")
-            .arg(self.path("run"))
-            .args(rest);
-        command.env("RUST_BACKTRACE", "0");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.leno(args).output().unwrap()
-    }
-
-    #[track_caller]
-    fn succeed(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{args:?}: {error}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    #[track_caller]
-    fn fail(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(!output.status.success(), "{args:?}");
-        String::from_utf8(output.stderr).unwrap()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if self.path("run").join(&self.name).exists() {
-            let _ = self.run(&["down", &self.name]);
-        }
-    }
-}
-
-/// One server and one client, with addresses that no other mesh of this machine has.
-fn mesh(world: &World) -> String {
-    // Tests of one program share its number, and are told apart by their names.
-    let own = world.name.bytes().map(u32::from).sum::<u32>();
-    let config = programs::config(128, std::process::id() * 16 + own);
-    config
-        + "apiVersion: v1
+/// One server and one client.
+const MESH: &str = "\
+apiVersion: v1
 kind: Service
 metadata: {name: hello}
 spec: {selector: {app: hello}, ports: [{name: http, port: 80, targetPort: 8080}]}
@@ -95,8 +33,7 @@ apiVersion: leno.dev/v1alpha1
 kind: Workload
 metadata: {name: client, namespace: shop}
 spec: {serviceAccount: client}
-"
-}
+";
 
 /// That the client is answered by the server, called by its name.
 #[track_caller]
@@ -118,12 +55,11 @@ fn a_file_becomes_a_mesh_in_which_names_are_called() {
     let Some(world) = World::make("call") else {
         return;
     };
-    let file = world.path("mesh.yaml");
-    fs::write(&file, mesh(&world)).unwrap();
-    let up = ["up", file.to_str().unwrap(), "--name", &world.name];
+    let file = world.write(MESH);
+    let up = ["up", &file, "--name", world.name()];
     let shown = world.succeed(&up);
     assert!(
-        shown.contains(&format!("mesh {}: running", world.name)),
+        shown.contains(&format!("mesh {}: running", world.name())),
         "{shown}"
     );
     assert!(shown.contains("\nclient-0.shop "), "{shown}");
@@ -142,11 +78,11 @@ fn a_file_becomes_a_mesh_in_which_names_are_called() {
     assert!(told.contains("nothing to change"), "{told}");
     assert_eq!(
         world.succeed(&["down"]),
-        format!("mesh {}: down\n", world.name)
+        format!("mesh {}: down\n", world.name())
     );
     assert!(
         world
-            .fail(&["down", &world.name])
+            .fail(&["down", world.name()])
             .contains("there is no mesh")
     );
     assert!(world.succeed(&["ps"]).contains("no mesh is up"));
@@ -157,13 +93,12 @@ fn a_mesh_that_is_up_is_changed_upgraded_and_read() {
     let Some(world) = World::make("change") else {
         return;
     };
-    let file = world.path("mesh.yaml");
-    fs::write(&file, mesh(&world)).unwrap();
-    let up = ["up", file.to_str().unwrap(), "--name", &world.name];
+    let file = world.write(MESH);
+    let up = ["up", &file, "--name", world.name()];
     world.succeed(&up);
-    let more = mesh(&world).replace("serviceAccount: hello\n", "replicas: 2\n");
-    assert_ne!(more, mesh(&world));
-    fs::write(&file, more).unwrap();
+    let more = MESH.replace("serviceAccount: hello\n", "replicas: 2\n");
+    assert_ne!(more, MESH);
+    world.write(&more);
     let output = world.run(&up);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");
@@ -175,7 +110,7 @@ fn a_mesh_that_is_up_is_changed_upgraded_and_read() {
     world.succeed(&["upgrade"]);
     assert_ne!(world.succeed(&["ps", "-o", "yaml"]), before);
     check_called(&world);
-    let file = world.path("run").join(&world.name).join("workloads");
+    let file = world.path("run").join(world.name()).join("workloads");
     let file = file.join("client-0.shop/sidecar.err");
     let logs = world.succeed(&["logs", "--sidecar", "client.shop"]);
     let kept = fs::read_to_string(file).unwrap();
@@ -189,15 +124,14 @@ fn without_root_it_says_what_that_means_and_leaves_roots_alone() {
     let Some(world) = World::make("nobody") else {
         return;
     };
-    let file = world.path("mesh.yaml");
-    fs::write(&file, mesh(&world)).unwrap();
+    let file = world.write(MESH);
     let refused = |args: &[&str]| {
         let output = world.leno(args).uid(65534).output().unwrap();
         assert!(!output.status.success(), "{args:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     // Where root has its meshes, nobody else can have one.
-    let up = ["up", file.to_str().unwrap(), "--name", &world.name];
+    let up = ["up", &file, "--name", world.name()];
     let said = refused(&up);
     assert!(
         said.starts_with("without root: ") && said.contains("Error: make "),
@@ -205,7 +139,7 @@ fn without_root_it_says_what_that_means_and_leaves_roots_alone() {
     );
     assert!(!world.path("run").exists());
     world.succeed(&up);
-    for args in [&["down", &world.name][..], &["restart", "client.shop"]] {
+    for args in [&["down", world.name()][..], &["restart", "client.shop"]] {
         let error = refused(args);
         assert!(
             error.contains("was brought up by root: run it with sudo"),

@@ -4,25 +4,61 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-#[path = "../shared/programs.rs"]
+#[path = "shared/programs.rs"]
 mod programs;
+#[path = "shared/world.rs"]
 mod world;
 
 use std::process::Command;
 
 use serde_json::Value;
+use testkit::eventually;
 use world::World;
+
+/// A strict server of two instances, one that it lets in and one that it does not.
+pub(crate) const MESH: &str = "\
+apiVersion: v1
+kind: Service
+metadata: {name: hello}
+spec: {selector: {app: hello}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: leno.dev/v1alpha1
+kind: Workload
+metadata: {name: hello, labels: {app: hello}}
+spec:
+  serviceAccount: hello
+  replicas: 2
+  mode: strict
+  ports: [{name: http, port: 8080}]
+  command: [\"${LENO}\", load, serve, --address, \"::\", --port, \"8080\"]
+---
+apiVersion: leno.dev/v1alpha1
+kind: AccessPolicy
+metadata: {name: callers-of-hello}
+spec: {serviceAccount: hello, callers: [{serviceAccount: client, namespace: shop}]}
+---
+apiVersion: leno.dev/v1alpha1
+kind: Workload
+metadata: {name: client, namespace: shop}
+spec: {serviceAccount: client}
+---
+apiVersion: leno.dev/v1alpha1
+kind: Workload
+metadata: {name: stranger}
+spec: {serviceAccount: stranger}
+";
 
 /// One mesh for all of it: bringing it up takes longer than all questions.
 #[test]
 fn sidecars_tell_what_they_run() {
-    let Some(world) = World::make() else {
+    let Some(world) = World::make("look") else {
         return;
     };
-    world.succeed(&["up", world.file(), "--name", world.name()]);
+    let file = world.write(MESH);
+    world.succeed(&["up", &file, "--name", world.name()]);
     pages(&world);
     instances(&world);
-    policies(&world);
+    policies(&world, &file);
     edges(&world);
     mistakes(&world);
 }
@@ -57,7 +93,7 @@ fn pages(world: &World) {
         certs.contains(" h ") && !certs.contains("EXPIRED"),
         "{certs}"
     );
-    let json: Value = world.json(&["proxy", "clusters", "client.shop", "-o", "json"]);
+    let json: Value = json(world, &["proxy", "clusters", "client.shop", "-o", "json"]);
     let found = json
         .as_array()
         .unwrap()
@@ -81,6 +117,11 @@ fn pages(world: &World) {
     assert!(stats.contains("workload=client"), "{stats}");
 }
 
+#[track_caller]
+fn json(world: &World, args: &[&str]) -> Value {
+    serde_json::from_str(&world.succeed(args)).unwrap()
+}
+
 /// A workload's name, and those of its instances.
 fn instances(world: &World) {
     for (name, instance) in [
@@ -96,13 +137,13 @@ fn instances(world: &World) {
     }
 }
 
-fn policies(world: &World) {
+fn policies(world: &World, file: &str) {
     let verdict = |pair: [&str; 2], more: &[&str]| {
         let output = world.run(&[&["policy", "check"], &pair[..], more].concat());
         let text = String::from_utf8(output.stdout).unwrap();
         (output.status.code().unwrap(), text)
     };
-    for more in [&[][..], &["--file", world.file()]] {
+    for more in [&[][..], &["--file", file]] {
         let (code, text) = verdict(["client.shop", "hello"], more);
         assert!(
             code == 0 && text.starts_with("client.shop may call hello: "),
@@ -136,8 +177,8 @@ fn edges(world: &World) {
         .spawn()
         .unwrap();
     let top = ["top", "--once", "--interval", "0.5", "-o", "json"];
-    let edge = world::eventually("an edge with requests", || {
-        let frame = world.json(&top);
+    let edge = eventually("an edge with requests", || {
+        let frame = json(world, &top);
         let edges = frame["edges"].as_array().unwrap().iter();
         let mut found = edges.filter(|edge| edge["source"]["name"] == "client.shop");
         found
