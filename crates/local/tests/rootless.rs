@@ -86,9 +86,11 @@ fn workloads_talk_through_both_sidecars_with_mutual_tls() {
     eventually_answers(curl);
     // The server's sidecar knows its caller by the certificate, and lets in nobody else.
     let hello = state.instance(&"hello-0".parse().unwrap()).unwrap();
-    let metrics = get(SocketAddr::new(hello.addresses[0], 15010), "/metrics");
     let inbound = "leno_requests_total{direction=\"inbound\",source_workload=\"curl\"";
-    assert!(metrics.contains(inbound), "{metrics}");
+    until(|| {
+        let metrics = get(SocketAddr::new(hello.addresses[0], 15010), "/metrics");
+        (metrics.contains(inbound), metrics)
+    });
     let other = get(outbound(&state, "other-0"), "/");
     assert!(other.starts_with("HTTP/1.1 404 "), "{other}");
     let door = hello.explicit.as_ref().unwrap().inbound[0].address;

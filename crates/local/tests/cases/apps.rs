@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use local::state::Running;
+
 use crate::world::{Haste, World};
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -30,6 +32,13 @@ pub(crate) fn app(name: &str, words: &[&str], spec: &str) -> String {
 pub(crate) fn workload(name: &str, command: &str, spec: &str) -> String {
     let one = crate::resources::workload(name, name, command);
     one.replace(", command:", &format!(", {spec}, command:"))
+}
+
+/// What there is of a workload.
+#[track_caller]
+pub(crate) fn find(world: &World, name: &str) -> Running {
+    let state = world.state();
+    state.workload(&name.parse().unwrap()).unwrap().clone()
 }
 
 /// What an instance wrote, and when each was begun.

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-use local::state::{Running, Step};
+use local::state::Step;
 use serde_json::Value;
 
-use crate::apps::{app, came, workload, world};
+use crate::apps::{app, came, find, workload, world};
 use crate::resources::{self, SERVE};
 use crate::world::{World, until};
 
@@ -19,15 +19,6 @@ const FOREVER: Duration = Duration::from_secs(3600);
 fn echo() -> String {
     let ports = "ports: [{port: 8080}, {port: 9090}]";
     resources::service("echo") + &workload("echo", SERVE, ports)
-}
-
-#[track_caller]
-fn find(world: &World, name: &str) -> Running {
-    world
-        .state()
-        .workload(&name.parse().unwrap())
-        .unwrap()
-        .clone()
 }
 
 /// What `leno ps` says of an instance.

@@ -4,23 +4,13 @@ use std::fs::File;
 use std::process::Child;
 
 use local::cgroup::{Usage, usage};
-use local::state::Running;
 
-use crate::apps::{app, came, workload, world};
+use crate::apps::{app, came, find, workload, world};
 use crate::load::{Load, Shape};
 use crate::resources::{self, SERVE};
 use crate::world::{World, is_soak, until};
 
 const PORTS: &str = "ports: [{port: 8080}, {port: 9090}]";
-
-#[track_caller]
-fn find(world: &World, name: &str) -> Running {
-    world
-        .state()
-        .workload(&name.parse().unwrap())
-        .unwrap()
-        .clone()
-}
 
 /// Who is not limited, and who asks.
 fn others() -> String {

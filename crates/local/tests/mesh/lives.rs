@@ -58,16 +58,20 @@ fn what_depends_on_others_is_started_after_them() {
         workload("back", &world.run(&late, "ports: [{port: 80}]")),
     ]
     .concat();
-    let within = Duration::from_millis(500);
-    let error = world
-        .apply_within(within, &documents, &mut Vec::new())
-        .unwrap_err();
-    let text = format!("{error:#}");
-    assert!(text.contains("front-0: waits for back"), "{text}");
-    assert!(
-        text.contains("back-0: nothing listens on port 80"),
-        "{text}"
-    );
+    let refused = || {
+        let within = Duration::from_millis(1);
+        let error = world.apply_within(within, &documents, &mut Vec::new());
+        format!("{:#}", error.unwrap_err())
+    };
+    let faults = [
+        "front-0: waits for back",
+        "back-0: nothing listens on port 80",
+    ];
+    world.until(|| {
+        let text = refused();
+        let said = faults.iter().all(|fault| text.contains(fault));
+        said.then_some(())
+    });
     let state = world.state();
     let front = state.workload(&"front".parse().unwrap()).unwrap();
     assert_eq!(front.application, None);

@@ -4,11 +4,12 @@ use std::fs;
 use std::time::Duration;
 
 use local::Event;
+use local::state::State;
 
 use crate::world::{World, ready, workload};
 
-/// Long enough for what never comes to be known not to.
-const SHORT: Duration = Duration::from_millis(300);
+/// For what never comes.
+const SHORT: Duration = Duration::from_millis(1);
 
 fn said(told: &[Event]) -> Vec<&str> {
     let texts = told.iter().filter_map(|event| match event {
@@ -73,16 +74,14 @@ fn a_change_replaces_one_after_the_other_and_not_before_the_next_is_ready() {
 
     // One that never listens does not take the place of one that does.
     let stuck = world.run(&["late", "/nowhere", "[::]:80"], "ports: [{port: 80}]");
-    let mut told = Vec::new();
-    let error = world
-        .apply_within(SHORT, &workload("hello", &stuck), &mut told)
-        .unwrap_err();
-    let text = format!("{error:#}");
-    assert!(
-        text.contains("hello-1: nothing listens on port 80"),
-        "{text}"
-    );
-    let state = world.state();
+    let stuck = workload("hello", &stuck);
+    let refused = || world.apply_within(SHORT, &stuck, &mut Vec::new());
+    refused().unwrap_err();
+    let fault = |state: &State| state.instances.last()?.fault.clone();
+    let silent = "nothing listens on port 80";
+    let state = world.eventually(|state| fault(state).is_some_and(|fault| fault == silent));
+    let text = format!("{:#}", refused().unwrap_err());
+    assert!(text.contains(&format!("hello-1: {silent}")), "{text}");
     assert_eq!(ready(&state, "hello"), [0]);
     assert_eq!(state.instances.len(), 2);
     let state = world.apply(&hello("workingDir: /")).unwrap();

@@ -12,8 +12,8 @@ use crate::instances::{await_ready, one, processes};
 use crate::traffic::Traffic;
 use crate::world::{Haste, World, is_soak, send, until};
 
-/// Long enough for what is ready, too short for what never is.
-const WITHIN: Duration = Duration::from_secs(8);
+/// For what never comes.
+const SHORT: Duration = Duration::from_millis(1);
 
 /// One of three does something else than serve.
 fn but_one(does: &str) -> Echo {
@@ -34,6 +34,25 @@ fn restarts(world: &World, instance: &str) -> u32 {
         .map_or(0, |life| life.restarts)
 }
 
+/// Brings up what the file says, and waits for all but one of three.
+#[track_caller]
+fn up_but_one(world: &World) {
+    // It may be between two lives when all are looked at.
+    let _ = world.take(SHORT);
+    let state = || world.state().instances;
+    let others = || {
+        let ready = state().into_iter().filter(|one| one.ready);
+        let names: Vec<_> = ready.map(|one| one.id.to_string()).collect();
+        let is_there = |name: &&str| names.iter().any(|one| one == name);
+        ["client-0", "echo-0", "echo-2"]
+            .iter()
+            .all(is_there)
+            .then_some(())
+    };
+    until(others, || format!("{:#?}", state()));
+    world.await_settled();
+}
+
 /// What `leno ps` says of an instance.
 fn shown(world: &World, instance: &str) -> Value {
     let meshes = world.shown();
@@ -48,8 +67,7 @@ fn one_that_crashes_again_and_again_loses_no_request() {
         return;
     };
     world.write(&but_one("timeout -s KILL 1 $SERVE").text());
-    // It may be between two lives when all are looked at.
-    let _ = world.take(WITHIN);
+    up_but_one(&world);
     let traffic = Traffic::plain(&world, "crashing");
     let enough = if is_soak() { 8 } else { 4 };
     let crashed = || (restarts(&world, "echo-1") >= enough).then_some(());
@@ -94,11 +112,10 @@ fn one_that_never_gets_ready_is_sent_nothing() {
         return;
     };
     world.write(&but_one("exec sleep infinity").text());
-    let error = world.take(WITHIN).unwrap_err().to_string();
-    assert!(
-        error.contains("echo-1") && error.contains("8080"),
-        "{error}"
-    );
+    up_but_one(&world);
+    let refused = || world.take(SHORT).unwrap_err().to_string();
+    let silent = "echo-1: nothing listens on port 8080";
+    until(|| refused().contains(silent).then_some(()), refused);
     let traffic = Traffic::plain(&world, "unready");
     traffic.pass(200);
     let said = shown(&world, "echo-1");

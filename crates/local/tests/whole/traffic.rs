@@ -89,7 +89,7 @@ impl<'w> Traffic<'w> {
         self.0[0].pass(requests);
     }
 
-    /// Ends; every request that fell due was answered as it should be.
+    /// Ends; every request that was sent was answered as it should be.
     #[track_caller]
     pub(crate) fn assert_nothing_lost(self) {
         self.0.into_iter().for_each(Load::assert_nothing_lost);
