@@ -186,6 +186,14 @@ impl Cgroup {
         self.hierarchy.dirs()
     }
 
+    /// Its processes.
+    pub fn members(&self) -> io::Result<Vec<u32>> {
+        let dirs = self.dirs();
+        let dir = dirs.first().ok_or_else(|| io::Error::other("no group"))?;
+        let text = fs::read_to_string(dir.join("cgroup.procs"))?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
     /// CPU time of all processes it ever had.
     pub fn cpu(&self) -> io::Result<Duration> {
         match &self.hierarchy {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::results::DataPlaneVersion;
+use crate::results::{DataPlaneVersion, EnvironmentKind};
 
 pub mod certificates;
 pub mod envoy;
@@ -36,8 +36,8 @@ pub trait DataPlane {
     /// When a file cannot be written, or this data plane has no sidecars.
     fn launch(&self, hop: &Hop<'_>) -> anyhow::Result<Launch>;
 
-    /// What a reader must know about how it was configured, one sentence each.
-    fn notes(&self) -> Vec<String>;
+    /// What a reader must know about how it was configured there, one sentence each.
+    fn notes(&self, environment: EnvironmentKind) -> Vec<String>;
 
     /// How workloads of a local mesh have it; none where they cannot.
     fn in_mesh(&self) -> Option<InMesh>;
@@ -50,6 +50,13 @@ pub enum InMesh {
     Without,
     /// Our sidecar, which is this program.
     Leno(PathBuf),
+    /// An Envoy, which our control plane configures.
+    Envoy {
+        /// Its companion: our sidecar's program.
+        companion: PathBuf,
+        /// Its own.
+        program: PathBuf,
+    },
 }
 
 /// Which of the two sidecars.

@@ -52,8 +52,7 @@ fn mesh(planes: &[Box<dyn DataPlane>], launcher: PathBuf) -> anyhow::Result<Loca
 
 fn refusal(data_plane: &str) -> String {
     format!(
-        "{data_plane} is not measured in a local mesh yet: leave it out, or use --environment \
-         loopback"
+        "{data_plane} is not measured in a local mesh: leave it out, or use --environment loopback"
     )
 }
 

@@ -183,9 +183,11 @@ fn describe(
     let mut notes = std::mem::take(&mut described.notes);
     *described = environment.describe();
     described.data_planes = versions;
-    described
-        .notes
-        .extend(planes.iter().flat_map(|plane| plane.notes()));
+    described.notes.extend(
+        planes
+            .iter()
+            .flat_map(|plane| plane.notes(environment.kind())),
+    );
     described.notes.append(&mut notes);
     Ok(())
 }

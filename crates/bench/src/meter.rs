@@ -2,8 +2,8 @@
 //! was. Called by the environment at both ends of the measured window. Reads, never changes.
 
 use std::fs;
-use std::io;
 use std::time::{Duration, Instant};
+use std::{io, iter};
 
 use crate::cgroup::Cgroup;
 use crate::results::SidecarUsage;
@@ -29,6 +29,14 @@ impl Meter {
         Self { pid, cgroup }
     }
 
+    /// All processes that are read; that of [`Meter::new`] is the first.
+    pub fn members(&self) -> Vec<u32> {
+        let of_group = self.cgroup.as_ref().and_then(|group| group.members().ok());
+        let others = of_group.into_iter().flatten();
+        let others = others.filter(|&pid| pid != self.pid);
+        iter::once(self.pid).chain(others).collect()
+    }
+
     /// Reads the CPU counters now.
     pub fn read(&self) -> io::Result<Reading> {
         let (cpu, throttled) = match &self.cgroup {
@@ -51,7 +59,11 @@ impl Meter {
             cpu_seconds: end.cpu.saturating_sub(begin.cpu).as_secs_f64(),
             window_seconds: (end.at - begin.at).as_secs_f64(),
             throttled_seconds: throttled,
-            pss_bytes: pss_of(self.pid)?,
+            pss_bytes: self
+                .members()
+                .into_iter()
+                .map(pss_of)
+                .sum::<io::Result<u64>>()?,
             anon_bytes: self
                 .cgroup
                 .as_ref()

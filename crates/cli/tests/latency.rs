@@ -289,13 +289,13 @@ fn what_a_mesh_cannot_measure_is_refused() {
     let envoy = dir.path().join("envoy");
     // Any program will do: it is not started.
     fs::copy("/bin/true", &envoy).unwrap();
-    let mut command = anywhere(&dir.path().join("run"), "--data-planes envoy");
+    let mut command = anywhere(&dir.path().join("run"), "--data-planes envoy-h2");
     command
         .args(["--environment", "local", "--envoy"])
         .arg(&envoy);
     let refused = String::from_utf8(command.output().unwrap().stderr).unwrap();
     assert!(
-        refused.contains("envoy is not measured in a local mesh yet"),
+        refused.contains("envoy-h2 is not measured in a local mesh"),
         "{refused}"
     );
     assert!(refused.contains("--environment loopback"), "{refused}");

@@ -19,6 +19,7 @@ use crate::folder::{self, Folder};
 use crate::job::{Job, sockets};
 use crate::name::{MeshName, WorkloadId};
 use crate::process::{self, Launcher};
+use crate::program::{self, find};
 use crate::state::{Running, State};
 use crate::supervisor::desk::{Event, Request};
 use crate::supervisor::{self, READY_WITHIN, Start};
@@ -37,6 +38,8 @@ pub struct Programs {
     pub control: Option<PathBuf>,
     /// The sidecar; likewise.
     pub proxy: Option<PathBuf>,
+    /// Envoy, where workloads have it; none: in `PATH`.
+    pub envoy: Option<PathBuf>,
 }
 
 impl Start {
@@ -55,7 +58,8 @@ impl Start {
         let base = if is_roots { folder::base() } else { base };
         let source = fs::canonicalize(file)
             .with_context(|| format!("read {}: give the mesh's file", file.display()))?;
-        mesh::read(&source)?;
+        let envoy = program::envoy(programs.envoy.as_deref())?;
+        program::check_envoy(&mesh::read(&source)?, envoy.as_deref())?;
         Ok(Self {
             name,
             base: std::path::absolute(base)?,
@@ -63,6 +67,7 @@ impl Start {
             launcher: launcher()?,
             control: find(programs.control.as_deref(), "leno-control")?,
             proxy: find(programs.proxy.as_deref(), "leno-proxy")?,
+            envoy,
         })
     }
 }
@@ -91,6 +96,7 @@ pub fn up_within(
     folder.make()?;
     let apply = Request::Apply {
         source: start.source.clone(),
+        envoy: start.envoy.clone(),
         within,
     };
     let asked = Desk::find(&folder)?.map(|desk| desk.ask(&apply, show));
@@ -194,6 +200,10 @@ pub fn upgrade(
     let request = Request::Upgrade {
         proxy: found(&programs.proxy, "leno-proxy")?,
         control: found(&programs.control, "leno-control")?,
+        envoy: match &programs.envoy {
+            Some(given) => program::envoy(Some(given))?,
+            None => None,
+        },
         workloads: workloads.to_vec(),
     };
     desk(base, name)?.ask(&request, show)
@@ -449,23 +459,4 @@ fn need_owner(command: &str, (base, name): (&Path, &MeshName)) -> anyhow::Result
         // There may be none, which is said elsewhere.
         _ => Ok(()),
     }
-}
-
-/// The first of `given`, a file beside our own, one in `PATH`.
-fn find(given: Option<&Path>, name: &str) -> anyhow::Result<PathBuf> {
-    if let Some(path) = given {
-        return fs::canonicalize(path).with_context(|| format!("find {}", path.display()));
-    }
-    let ours = std::env::current_exe().context("find our own program")?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).map(|folder| folder.join(name));
-    let mut candidates = [ours.with_file_name(name)].into_iter().chain(folders);
-    candidates
-        .find(|candidate| candidate.is_file())
-        .with_context(|| {
-            format!(
-                "there is no {name} beside {} and none in $PATH: build it, or give its path",
-                ours.display()
-            )
-        })
 }

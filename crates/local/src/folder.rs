@@ -170,6 +170,12 @@ impl Folder {
         self.root.join("handover").join(offset.to_string())
     }
 
+    /// Where an Envoy and its companion meet, for the same reason.
+    #[must_use]
+    pub fn envoy(&self, offset: u32) -> PathBuf {
+        self.handover(offset).join("envoy")
+    }
+
     /// The folder of an instance.
     #[must_use]
     pub fn instance(&self, id: &WorkloadId) -> InstanceFolder {

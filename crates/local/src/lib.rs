@@ -84,6 +84,9 @@ pub mod teardown;
 /// The other side of the supervisor's desk.
 mod client;
 
+/// Where the programs are.
+pub mod program;
+
 /// What the commands do.
 pub mod command;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use control::index::Index;
-use control::kinds::{self, ClusterIp, MeshConfig, Object, Resource, gateway_addresses};
+use control::kinds::{self, ClusterIp, DataPlane, MeshConfig, Object, Resource, gateway_addresses};
 use control::source::Source;
 use control::translate::called_ports;
 use intercept::Cidr;
@@ -62,6 +62,8 @@ pub struct Workload {
     pub sockets: Vec<SocketAddr>,
     /// The ports on which others call it, in order, where that matters: nothing is intercepted.
     pub called: Vec<u16>,
+    /// Whether its sidecar is an Envoy, with a companion.
+    pub is_on_envoy: bool,
     /// The line of the file in which it begins.
     pub line: Option<usize>,
 }
@@ -111,6 +113,11 @@ fn of(resources: &[Arc<Resource>]) -> anyhow::Result<Mesh> {
             _ => {}
         }
     }
+    for workload in &mut workloads {
+        let sidecar = &workload.spec.sidecar;
+        let data_plane = sidecar.data_plane.unwrap_or(config.data_plane);
+        workload.is_on_envoy = sidecar.enabled && data_plane == DataPlane::Envoy;
+    }
     let ranges = config
         .workload_cidrs
         .iter()
@@ -133,6 +140,7 @@ fn workload(resource: &Resource, spec: &kinds::Workload) -> anyhow::Result<Workl
         spec: spec.clone(),
         sockets: Vec::new(),
         called: Vec::new(),
+        is_on_envoy: false,
         line: resource.origin.place.map(|place| place.line),
     })
 }
@@ -213,6 +221,26 @@ pub(crate) mod tests {
         assert_eq!(hello.spec.command, ["./hello", "-v"]);
         assert_eq!(hello.spec.user.as_deref(), Some("1234"));
         assert_eq!(hello.line, Some(10));
+    }
+
+    #[test]
+    fn a_data_plane_is_the_workload_s_or_else_the_mesh_s() {
+        let workload = |name: &str, sidecar: &str| {
+            format!(
+                "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: {name}}}\n\
+                 spec: {{command: [\"true\"], sidecar: {{{sidecar}}}}}\n"
+            )
+        };
+        let mesh = read_text(&format!(
+            "{}{}{}---\napiVersion: leno.dev/v1alpha1\nkind: MeshConfig\n\
+             metadata: {{name: mesh}}\nspec: {{dataPlane: envoy}}\n",
+            workload("a", ""),
+            workload("b", "dataPlane: leno"),
+            workload("c", "enabled: false"),
+        ));
+        let found: Vec<_> = mesh.unwrap().workloads;
+        let found: Vec<_> = found.iter().map(|one| one.is_on_envoy).collect();
+        assert_eq!(found, [true, false, false]);
     }
 
     #[test]

@@ -87,6 +87,9 @@ pub struct Running {
     pub user: u32,
     /// Its sidecar's user; none where it has no sidecar.
     pub sidecar_user: Option<u32>,
+    /// Whether its sidecar is an Envoy, with a companion.
+    #[serde(default)]
+    pub envoy: bool,
     /// Where it is reached.
     pub addresses: Vec<IpAddr>,
     /// Its network namespace; empty where there is none.
@@ -220,6 +223,12 @@ impl State {
     #[must_use]
     pub fn instance(&self, id: &WorkloadId) -> Option<&Running> {
         self.instances.iter().find(|one| one.id == *id)
+    }
+
+    /// Says that an instance is not what is wanted, though nothing of it has changed.
+    pub(crate) fn supersede(&mut self, id: &WorkloadId) {
+        let of_it = self.instances.iter_mut().filter(|one| one.id == *id);
+        of_it.for_each(|one| one.generation = one.generation.wrapping_sub(1));
     }
 
     /// Names that somebody may have meant.

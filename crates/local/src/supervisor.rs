@@ -59,7 +59,7 @@ use crate::name::{MeshName, WorkloadId};
 use crate::plan::{self, Ground};
 use crate::process::{Identity, Launcher};
 use crate::state::{Life, Phase, State};
-use crate::{lock, network, teardown};
+use crate::{lock, network, program, teardown};
 use desk::{Event, Request, Teller};
 use file::Seen;
 use instance::make_home;
@@ -91,6 +91,9 @@ pub struct Start {
     pub control: PathBuf,
     /// The sidecar's program.
     pub proxy: PathBuf,
+    /// Envoy's, which workloads may have that are on it; none: they may not.
+    #[serde(default)]
+    pub envoy: Option<PathBuf>,
 }
 
 /// Brings the mesh up, calls `running` when everything is ready or long overdue, keeps it until
@@ -191,6 +194,7 @@ async fn begin(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
 /// Decides everything that is decided once, makes folders and bridge; nothing runs yet.
 fn make(start: &Start, folder: &Folder) -> anyhow::Result<Rc<Shared>> {
     let mesh = mesh::read(&start.source)?;
+    program::check_envoy(&mesh, start.envoy.as_deref())?;
     // Two meshes that come up at the same time must not decide for the same.
     let (taken, _deciding) = rollout::decide(&start.base, None)?;
     let (ground, claim) = find_ground(start, &mesh, &taken)?;
@@ -395,7 +399,11 @@ impl Supervisor {
     async fn answer(&self, request: Request, teller: Teller) {
         match request {
             Request::Await { within } => self.tell_of(within, teller),
-            Request::Apply { source, within } => match self.apply(&source).await {
+            Request::Apply {
+                source,
+                envoy,
+                within,
+            } => match self.apply_with(&source, envoy).await {
                 Ok(lines) => {
                     let nothing = ["nothing to change".to_owned()];
                     let lines = if lines.is_empty() { &nothing } else { &*lines };
@@ -414,6 +422,7 @@ impl Supervisor {
             Request::Upgrade {
                 proxy,
                 control,
+                envoy,
                 workloads,
             } => {
                 let all = upgrade::All {
@@ -421,7 +430,12 @@ impl Supervisor {
                     control: Rc::clone(&self.control),
                     resolver: Rc::clone(&self.resolver),
                 };
-                spawn_local(all.run((proxy, control), workloads, teller));
+                let programs = upgrade::Newer {
+                    proxy,
+                    control,
+                    envoy,
+                };
+                spawn_local(all.run(programs, workloads, teller));
             }
         }
     }
@@ -454,8 +468,7 @@ impl Supervisor {
                 of_it.for_each(|one| one.generation += 1);
                 return;
             }
-            let of_it = state.instances.iter_mut().filter(|one| one.id == *name);
-            of_it.for_each(|one| one.generation = one.generation.wrapping_sub(1));
+            state.supersede(name);
         });
         Ok(format!("{name}: replaced"))
     }

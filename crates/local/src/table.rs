@@ -12,7 +12,7 @@ use crate::process::Identity;
 use crate::state::{Life, Phase, Running, State, Step};
 use crate::supervisor::word;
 
-const HEADS: [&str; 9] = [
+const HEADS: [&str; 10] = [
     "INSTANCE",
     "READY",
     "RESTARTS",
@@ -20,6 +20,7 @@ const HEADS: [&str; 9] = [
     "ADDRESSES",
     "CPU",
     "MEMORY",
+    "PLANE",
     "SIDECAR",
     "STATUS",
 ];
@@ -74,7 +75,9 @@ pub struct Instance {
     pub netns: String,
     /// Its application's process; none without a command.
     pub application: Option<Process>,
-    /// Its sidecar's; none where it has no sidecar.
+    /// What carries its connections, `leno` or `envoy`; none where it has no sidecar.
+    pub data_plane: Option<&'static str>,
+    /// Its sidecar's; none where it has no sidecar. Of an Envoy, its companion's.
     pub sidecar: Option<Process>,
 }
 
@@ -114,6 +117,9 @@ pub fn describe(state: &State) -> Mesh {
             .application
             .as_ref()
             .map(|life| process(life, &one.cgroups)),
+        data_plane: one
+            .sidecar_user
+            .map(|_| if one.envoy { "envoy" } else { "leno" }),
         sidecar: one
             .sidecar_user
             .map(|_| process(&one.sidecar, &one.sidecar_cgroups)),
@@ -188,7 +194,7 @@ fn draw(mesh: &Mesh) -> String {
     text + &align(&rows)
 }
 
-fn row(one: &Instance) -> [String; 9] {
+fn row(one: &Instance) -> [String; 10] {
     let addresses: Vec<_> = one.addresses.iter().map(ToString::to_string).collect();
     let both = || one.application.iter().chain(&one.sidecar);
     let cpu = both().map(|process| process.cpu_millis).sum();
@@ -205,6 +211,7 @@ fn row(one: &Instance) -> [String; 9] {
         addresses.join(" "),
         format!("{:.1}s", Duration::from_millis(cpu).as_secs_f64()),
         format!("{:.1}Mi", memory as f64 / f64::from(1 << 20)),
+        one.data_plane.unwrap_or("-").to_owned(),
         one.sidecar.as_ref().map_or_else(|| "-".into(), pid),
         one.status.clone(),
     ]
@@ -238,7 +245,7 @@ fn age(seconds: u64) -> String {
 }
 
 /// Columns as wide as their widest cell.
-fn align(rows: &[[String; 9]]) -> String {
+fn align(rows: &[[String; 10]]) -> String {
     let cells = |column: usize| rows.iter().map(move |row| row[column].chars().count());
     let widths: Vec<_> = (0..HEADS.len())
         .map(|column| cells(column).max().unwrap_or(0))
@@ -282,6 +289,7 @@ mod tests {
             user: 60601,
             netns: "/run/netns/leno-demo.hello-0".into(),
             application: Some(process(Some(8), 3)),
+            data_plane: Some("envoy"),
             sidecar: Some(process(None, 1)),
         };
         let mesh = Mesh {
@@ -298,8 +306,9 @@ mod tests {
         let expected = "\
 mesh demo: running, supervisor 5, control plane exit status: 1 (2 restarts), admin 127.0.0.1:15129
 fault: mesh.yaml:2:7: wrong
-INSTANCE      READY  RESTARTS  AGE  ADDRESSES  CPU   MEMORY  SIDECAR                     STATUS
-hello-0.shop  no     3         2m   10.77.0.2  2.5s  3.0Mi   exit status: 1 (1 restart)  \
+INSTANCE      READY  RESTARTS  AGE  ADDRESSES  CPU   MEMORY  PLANE  SIDECAR                     \
+STATUS
+hello-0.shop  no     3         2m   10.77.0.2  2.5s  3.0Mi   envoy  exit status: 1 (1 restart)  \
 nothing listens on port 8080
 ";
         assert_eq!(draw(&mesh), expected);

@@ -34,6 +34,9 @@ pub(crate) struct Template {
     /// Ports for which its sidecar has a socket each, where nothing is intercepted.
     #[serde(default)]
     pub(crate) called: Vec<u16>,
+    /// Whether its sidecar is an Envoy, with a companion.
+    #[serde(default)]
+    pub(crate) envoy: bool,
 }
 
 impl Template {
@@ -52,6 +55,7 @@ impl Template {
             redirected: sides(spec.sidecar.interception),
             sockets: workload.sockets.clone(),
             called: workload.called.clone(),
+            envoy: workload.is_on_envoy,
         }
     }
 

@@ -85,8 +85,13 @@ pub(crate) fn status(id: &WorkloadId, instances: &[&Running]) -> String {
     format!("{resource:#}\n")
 }
 
-/// What the sidecar of an instance reads at its start.
-pub(crate) fn bootstrap(ground: &Ground, one: &Running, folder: &Folder) -> String {
+/// What the sidecar of an instance reads at its start; a companion's with Envoy's program.
+pub(crate) fn bootstrap(
+    ground: &Ground,
+    one: &Running,
+    folder: &Folder,
+    envoy: Option<&Path>,
+) -> String {
     let policy = Policy::default();
     let domain = &ground.trust_domain;
     let own = folder.instance(&one.id);
@@ -104,13 +109,19 @@ pub(crate) fn bootstrap(ground: &Ground, one: &Running, folder: &Folder) -> Stri
             "token": "stdin",
             "state": own.sidecar_home(),
         },
-        "handover": folder.handover(one.offset).join(HANDOVER),
         "admin": inspect::pages(one).map(|pages| pages.address()),
         "metrics": SocketAddr::new(
             own_address(one).unwrap_or_else(|| Ipv6Addr::UNSPECIFIED.into()),
             METRICS_PORT,
         ),
     });
+    match envoy {
+        // It has no sockets that another could be given.
+        Some(program) => {
+            config["envoy"] = json!({"program": program, "folder": folder.envoy(one.offset)});
+        }
+        None => config["handover"] = json!(folder.handover(one.offset).join(HANDOVER)),
+    }
     // Nobody asks a sidecar for names who is told where to call.
     if let Some(port) = policy.dns_port.filter(|_| !ground.is_explicit) {
         config["dns"] = json!({

@@ -14,6 +14,10 @@ mod rollout;
 #[path = "mesh/lives.rs"]
 mod lives;
 
+/// Sidecars that are Envoys.
+#[path = "mesh/envoy.rs"]
+mod envoy;
+
 /// What a killed supervisor leaves.
 #[path = "mesh/adoption.rs"]
 mod adoption;

@@ -1,6 +1,6 @@
-//! Stock Envoy with a static configuration of ours: one worker, access log off, TLS 1.3 mutual
-//! with the peer's SPIFFE id checked on both sides, default statistics.
-//! HTTP/1.1 or HTTP/2 between the two proxies.
+//! Stock Envoy. On loopback with a static configuration of ours: one worker, access log off, TLS
+//! 1.3 mutual with the peer's SPIFFE id checked on both sides, default statistics, HTTP/1.1 or
+//! HTTP/2 between the two proxies. In a local mesh, what our control plane tells it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,9 +11,18 @@ use serde_json::{Value, json};
 
 use super::certificates::{account, spiffe_id};
 use super::{DataPlane, Hop, InMesh, Launch, Readiness, Side, find, free_port};
-use crate::results::DataPlaneVersion;
+use crate::results::{DataPlaneVersion, EnvironmentKind};
 
 const TYPES: &str = "type.googleapis.com/envoy.extensions";
+
+/// What is to be known of it in a mesh.
+const IN_MESH: [&str; 2] = [
+    "envoy: configured by the mesh's control plane through its companion, as leno is: the same \
+     listeners, routes, identities and limits; concurrency 1, access log off, and of its \
+     statistics only those that leno shows",
+    "envoy: a sidecar is the companion and Envoy, and its CPU time and memory are those of both; \
+     what the companion has of it is in the files with the counters",
+];
 
 /// What the two proxies speak with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +38,18 @@ pub enum Between {
 pub struct Envoy {
     program: PathBuf,
     between: Between,
+    /// Our sidecar's program, without which there is none in a mesh.
+    companion: Option<PathBuf>,
 }
 
 impl Envoy {
     /// `program` is the real binary, see [`find::envoy`].
-    pub fn new(program: PathBuf, between: Between) -> Self {
-        Self { program, between }
+    pub fn new(program: PathBuf, between: Between, companion: Option<PathBuf>) -> Self {
+        Self {
+            program,
+            between,
+            companion,
+        }
     }
 }
 
@@ -81,7 +96,10 @@ impl DataPlane for Envoy {
         })
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, environment: EnvironmentKind) -> Vec<String> {
+        if environment == EnvironmentKind::Local {
+            return IN_MESH.map(str::to_owned).to_vec();
+        }
         let between = match self.between {
             Between::Http1 => "HTTP/1.1",
             Between::Http2 => "HTTP/2",
@@ -95,7 +113,12 @@ impl DataPlane for Envoy {
     }
 
     fn in_mesh(&self) -> Option<InMesh> {
-        None
+        let companion = self.companion.clone()?;
+        // In a mesh, what is spoken between two of them is the control plane's affair.
+        (self.between == Between::Http1).then(|| InMesh::Envoy {
+            companion,
+            program: self.program.clone(),
+        })
     }
 }
 

@@ -2,11 +2,10 @@
 //! environment. Called when a run is set up; runs nothing but `--version`.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use ::local::program::behind_script;
 use anyhow::{Context, bail, ensure};
 
 /// The first of `given`, a file `name` beside our executable, one in `$PATH`.
@@ -75,22 +74,6 @@ fn virtual_environments() -> impl Iterator<Item = PathBuf> {
             .collect::<Vec<_>>()
     });
     here.into_iter().chain(above).map(|dir| dir.join(".venv"))
-}
-
-/// The binary itself, or the one that the Python package of this script ships: a script in the
-/// process tree would be one more program in the sidecar's memory and start-up time.
-fn behind_script(path: &Path) -> Option<PathBuf> {
-    let mut first = [0_u8; 2];
-    fs::File::open(path).ok()?.read_exact(&mut first).ok()?;
-    if &first != b"#!" {
-        return Some(path.to_path_buf());
-    }
-    let libraries = path.parent()?.parent()?.join("lib");
-    let mut pythons = fs::read_dir(libraries).ok()?.flatten();
-    pythons.find_map(|entry| {
-        let binary = entry.path().join("site-packages/envoy/_bin/envoy");
-        binary.is_file().then_some(binary)
-    })
 }
 
 /// What `program --version` says.

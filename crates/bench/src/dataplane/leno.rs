@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::certificates::{TRUST_DOMAIN, account, spiffe_id};
 use super::{DataPlane, Hop, InMesh, Launch, Readiness, Side, find};
-use crate::results::DataPlaneVersion;
+use crate::results::{DataPlaneVersion, EnvironmentKind};
 
 /// Ports are the kernel's choice; the proxy announces them.
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -64,7 +64,7 @@ impl DataPlane for Leno {
         })
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, _: EnvironmentKind) -> Vec<String> {
         let note = "leno: one worker, the multiplexed hop between the sidecars, default metrics, \
                     limits and timeouts, permissive inbound listener, access log off";
         vec![note.to_owned()]

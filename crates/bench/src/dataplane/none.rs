@@ -1,7 +1,7 @@
 //! No data plane: the generator speaks to the server. It has no sidecars to start.
 
 use super::{DataPlane, Hop, InMesh, Launch};
-use crate::results::DataPlaneVersion;
+use crate::results::{DataPlaneVersion, EnvironmentKind};
 
 /// The yardstick.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl DataPlane for None {
         anyhow::bail!("`none` has no sidecars: use mode baseline")
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, _: EnvironmentKind) -> Vec<String> {
         Vec::new()
     }
 

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use ::local::Programs;
 use ::local::name::MeshName;
 use anyhow::{Context, bail, ensure};
 
@@ -81,14 +82,26 @@ impl Local {
             launcher: &self.launcher,
             subnet: Subnet::of_process(),
             mode,
-            has_sidecars: matches!(plane, InMesh::Leno(_)),
+            data_plane: match plane {
+                InMesh::Without => None,
+                InMesh::Leno(_) => Some("leno"),
+                InMesh::Envoy { .. } => Some("envoy"),
+            },
             server_cpus: &self.placement.server,
         };
-        let proxy = match plane {
-            InMesh::Without => None,
-            InMesh::Leno(program) => Some(program.clone()),
+        let programs = match plane.clone() {
+            InMesh::Without => Programs::default(),
+            InMesh::Leno(program) => Programs {
+                proxy: Some(program),
+                ..Programs::default()
+            },
+            InMesh::Envoy { companion, program } => Programs {
+                proxy: Some(companion),
+                envoy: Some(program),
+                ..Programs::default()
+            },
         };
-        let mesh = Mesh::up(&self.name, self.work.path(), &layout.text(), proxy)?;
+        let mesh = Mesh::up(&self.name, self.work.path(), &layout.text(), &programs)?;
         let target = match mode.crosses_client() {
             true => layout.service(),
             false => SocketAddr::new(mesh.address("server")?, layout::PORT),
@@ -197,7 +210,7 @@ fn notes() -> Vec<String> {
          neither does.",
         "Calls that cross the client's sidecar go to the server's Service, others to its address.",
         "Pss shares out the pages of a program among all processes that run it: two sidecars, and \
-         the mesh's resolver, share one program's.",
+         the mesh's resolver, share one program's. A sidecar's is that of all its processes.",
         "Each repeat brings its mesh up afresh and warms it up before the window opens.",
     ];
     notes.map(str::to_owned).to_vec()

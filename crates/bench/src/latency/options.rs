@@ -18,7 +18,7 @@ pub struct Args {
     #[command(flatten)]
     #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
     pub programs: Programs,
-    /// local: a mesh on this machine, for none and leno, as root; loopback: the same without
+    /// local: a mesh on this machine, for all but envoy-h2, as root; loopback: the same without
     /// networks of their own [default: local, or loopback where that cannot be]
     #[arg(long, value_name = "WHERE", value_parser = parse_environment, conflicts_with = "resume")]
     pub environment: Option<EnvironmentKind>,

@@ -12,9 +12,6 @@ use crate::results::EnvironmentKind;
 const NO_ENVOY: &str = "envoy was not found and is left out: make envoy installs it, --envoy or \
                         $LENO_ENVOY names one";
 
-const ENVOY_ELSEWHERE: &str = "envoy is left out: it is not measured in a local mesh yet, but with \
-                               --environment loopback";
-
 /// The data planes with these names.
 ///
 /// # Errors
@@ -26,7 +23,7 @@ pub(super) fn named(
     names.iter().map(|name| plane(name, programs)).collect()
 }
 
-/// `none`, `leno`, and on loopback Envoy both ways if it is found; a note if it does not take part.
+/// `none`, `leno`, and Envoy if it is found, on loopback both ways; a note if it is not there.
 ///
 /// # Errors
 /// When leno-proxy is not found, or the path given for Envoy is wrong.
@@ -38,8 +35,8 @@ pub(super) fn found(
     let mut names = vec!["none", "leno"];
     match (environment, find::envoy(programs.envoy.as_deref())?) {
         (EnvironmentKind::Loopback, Some(_)) => names.extend(["envoy", "envoy-h2"]),
-        (EnvironmentKind::Loopback, None) => notes.push(NO_ENVOY.to_owned()),
-        (EnvironmentKind::Local, _) => notes.push(ENVOY_ELSEWHERE.to_owned()),
+        (EnvironmentKind::Local, Some(_)) => names.push("envoy"),
+        (_, None) => notes.push(NO_ENVOY.to_owned()),
     }
     names
         .into_iter()
@@ -63,7 +60,8 @@ fn plane(name: &str, programs: &Programs) -> anyhow::Result<Box<dyn DataPlane>> 
     let envoy = |between| -> anyhow::Result<Box<dyn DataPlane>> {
         let program = find::envoy(programs.envoy.as_deref())?;
         let program = program.context("envoy was not found: make envoy, --envoy or $LENO_ENVOY")?;
-        Ok(Box::new(Envoy::new(program, between)))
+        let companion = find::beside(programs.proxy.as_deref(), "leno-proxy").ok();
+        Ok(Box::new(Envoy::new(program, between, companion)))
     };
     match name {
         "none" => Ok(Box::new(NoPlane)),

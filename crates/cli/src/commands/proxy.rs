@@ -4,6 +4,7 @@
 mod certs;
 mod clusters;
 mod config;
+mod envoy;
 mod listeners;
 mod pages;
 mod routes;
@@ -22,7 +23,8 @@ use crate::output::Output;
 ///
 /// Asks the sidecar itself, inside the workload's network namespace, which takes root. A workload
 /// stands for its first ready instance; `hello-1` is that instance. A sidecar that runs by itself
-/// is asked by --port or --address, without root and without a mesh.
+/// is asked by --port or --address, without root and without a mesh. Where the data plane is Envoy
+/// it is asked through its companion; -o json and -o yaml show its pages as they are.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// leno-proxy [default: the one beside leno, or in $PATH]
     #[arg(long, value_name = "PATH")]
     proxy: Option<PathBuf>,
+    /// Envoy, for workloads with `dataPlane: envoy` [default: the one in $PATH]
+    #[arg(long, value_name = "PATH")]
+    envoy: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
 }
@@ -69,6 +72,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let programs = Programs {
         control: args.control,
         proxy: args.proxy,
+        envoy: args.envoy,
     };
     let start = Start::check(args.name, args.place.runtime, &args.file, &programs)?;
     if is_rootless() {

@@ -12,7 +12,8 @@ use super::up::Place;
 ///
 /// Sidecars one after the other: each takes the listening sockets of the one before, which serves
 /// on until the new one is ready, and then brings to an end what it carries. The first that cannot
-/// leaves everything after it as it was.
+/// leaves everything after it as it was. Instances whose data plane is envoy are replaced, as by
+/// `leno restart`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Whose sidecars: workloads or instances [default: all]
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// The new leno-control [default: the control plane goes on]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// The new Envoy, for workloads with `dataPlane: envoy` [default: the one that there was]
+    #[arg(long, value_name = "PATH")]
+    envoy: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
 }
@@ -36,6 +40,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let programs = Programs {
         control: args.control,
         proxy: args.proxy,
+        envoy: args.envoy,
     };
     command::upgrade(
         (base, &name),

@@ -38,6 +38,9 @@ pub(crate) enum Request {
     Apply {
         /// Absolute.
         source: PathBuf,
+        /// Envoy's program, where none was known so far.
+        #[serde(default)]
+        envoy: Option<PathBuf>,
         /// For how long to tell of it.
         within: Duration,
     },
@@ -54,6 +57,9 @@ pub(crate) enum Request {
         proxy: Option<PathBuf>,
         /// The control plane's; none: it goes on.
         control: Option<PathBuf>,
+        /// Envoy's; none: the one that there was.
+        #[serde(default)]
+        envoy: Option<PathBuf>,
         /// Whose sidecars; none: all.
         workloads: Vec<WorkloadId>,
     },

@@ -16,7 +16,7 @@ use crate::mesh::{self, Mesh};
 use crate::name::WorkloadId;
 use crate::plan::{self, Ground};
 use crate::state::{State, Wanted};
-use crate::{foreign, written};
+use crate::{foreign, program, written};
 
 /// What the user's file looked like when it was read.
 pub(super) type Seen = (PathBuf, i64, i64, u64);
@@ -40,13 +40,30 @@ impl Supervisor {
     pub(super) async fn apply(&self, source: &Path) -> anyhow::Result<Vec<String>> {
         *self.seen.borrow_mut() = see(source);
         let (ground, path) = (self.shared.ground.clone(), source.to_path_buf());
-        let (mesh, text) = blocking(move || read(&ground, &path)).await?;
+        let envoy = self.shared.start.borrow().envoy.clone();
+        let read = move || {
+            let (mesh, text) = read(&ground, &path)?;
+            program::check_envoy(&mesh, envoy.as_deref())?;
+            Ok((mesh, text))
+        };
+        let (mesh, text) = blocking(read).await?;
         let taken = self.take(source, mesh, &text);
         if taken.is_err() {
             // There is nothing wrong with it: it is taken when there is room to write it down.
             self.seen.take();
         }
         taken
+    }
+
+    /// Likewise, of somebody who knows an Envoy, should we know none.
+    pub(super) async fn apply_with(
+        &self,
+        source: &Path,
+        envoy: Option<PathBuf>,
+    ) -> anyhow::Result<Vec<String>> {
+        let known = self.shared.start.borrow().envoy.clone();
+        self.shared.start.borrow_mut().envoy = known.or(envoy);
+        self.apply(source).await
     }
 
     fn take(&self, source: &Path, mesh: Mesh, text: &str) -> anyhow::Result<Vec<String>> {

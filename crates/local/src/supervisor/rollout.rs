@@ -46,32 +46,40 @@ pub(super) async fn advance(shared: &Rc<Shared>) -> anyhow::Result<()> {
 /// Who is not as they are to be, and why.
 pub(super) fn missing(shared: &Shared) -> Vec<(WorkloadId, String)> {
     let (wanted, there) = (wanted(shared), there(shared));
-    let mut missing = Vec::new();
-    for workload in &wanted {
-        let of_it: Vec<_> = there
-            .iter()
-            .filter(|one| one.workload == workload.id)
-            .collect();
-        let is_current = |one: &&&There| one.revision == workload.revision;
-        let coming = |one: &&&There| is_current(one) && one.stage == Stage::Coming;
-        let other = |one: &&&There| !is_current(one) || one.stage == Stage::Stopping;
-        let mut left: Vec<_> = of_it.iter().filter(coming).collect();
-        if left.is_empty() {
-            left.extend(of_it.iter().filter(other));
-        }
-        let names = left
-            .iter()
-            .filter_map(|one| one.workload.instance(one.ordinal).ok());
-        missing.extend(names.map(|id| said(shared, id)));
-        if left.is_empty() && of_it.len() < workload.replicas as usize {
-            missing.push((workload.id.clone(), "it is about to be started".into()));
-        }
-    }
+    let of_each = wanted.iter().map(|one| behind(shared, one, &there));
+    let mut missing: Vec<_> = of_each.flatten().collect();
     let is_wanted = |one: &&There| wanted.iter().any(|other| other.id == one.workload);
     let lost = there.iter().filter(|one| !is_wanted(one));
     let names = lost.filter_map(|one| one.workload.instance(one.ordinal).ok());
     missing.extend(names.map(|id| said(shared, id)));
     missing
+}
+
+/// Likewise, of one workload, as long as the file has it.
+pub(super) fn missing_of(shared: &Shared, id: &WorkloadId) -> Vec<(WorkloadId, String)> {
+    let there = there(shared);
+    let wanted = wanted(shared).into_iter().filter(|one| one.id == *id);
+    let missing = wanted.flat_map(|one| behind(shared, &one, &there));
+    missing.collect()
+}
+
+fn behind(shared: &Shared, workload: &Wanted, there: &[There]) -> Vec<(WorkloadId, String)> {
+    let of_it = there.iter().filter(|one| one.workload == workload.id);
+    let of_it: Vec<_> = of_it.collect();
+    let is_current = |one: &&&There| one.revision == workload.revision;
+    let coming = |one: &&&There| is_current(one) && one.stage == Stage::Coming;
+    let other = |one: &&&There| !is_current(one) || one.stage == Stage::Stopping;
+    let mut left: Vec<_> = of_it.iter().filter(coming).collect();
+    if left.is_empty() {
+        left.extend(of_it.iter().filter(other));
+    }
+    if left.is_empty() && of_it.len() < workload.replicas as usize {
+        return vec![(workload.id.clone(), "it is about to be started".into())];
+    }
+    let names = left
+        .iter()
+        .filter_map(|one| one.workload.instance(one.ordinal).ok());
+    names.map(|id| said(shared, id)).collect()
 }
 
 /// Whether an instance is as the file says now.
@@ -233,6 +241,7 @@ fn make(
         service_account: template.account.clone(),
         user,
         sidecar_user: template.sidecar.then_some(sidecar_user),
+        envoy: template.envoy,
         addresses: placed.addresses,
         netns: match shared.ground.is_explicit {
             true => PathBuf::new(),

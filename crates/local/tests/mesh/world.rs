@@ -160,7 +160,8 @@ impl World {
                 args: vec!["workload".into()],
             },
             control: program.clone(),
-            proxy: program,
+            proxy: program.clone(),
+            envoy: Some(program),
         }
     }
 

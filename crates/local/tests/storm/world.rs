@@ -89,6 +89,7 @@ impl World {
             },
             control: folder.path().join("control"),
             proxy: folder.path().join("proxy"),
+            envoy: None,
         };
         let world = Self {
             folder,

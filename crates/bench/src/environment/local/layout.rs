@@ -61,8 +61,8 @@ pub(super) struct Layout<'a> {
     pub(super) launcher: &'a Path,
     pub(super) subnet: Subnet,
     pub(super) mode: Mode,
-    /// Without them nothing is intercepted either.
-    pub(super) has_sidecars: bool,
+    /// What sidecars are; without them nothing is intercepted either.
+    pub(super) data_plane: Option<&'a str>,
     /// Empty: the server is not pinned.
     pub(super) server_cpus: &'a [usize],
 }
@@ -147,9 +147,9 @@ impl Layout<'_> {
     }
 
     fn sidecar(&self, name: &str) -> Value {
-        if !self.has_sidecars {
+        let Some(data_plane) = self.data_plane else {
             return json!({"enabled": false});
-        }
+        };
         let interception = match name {
             "client" if self.mode.crosses_client() => "outbound",
             "server" if self.mode.crosses_server() => "inbound",
@@ -157,6 +157,7 @@ impl Layout<'_> {
         };
         let memory = format!("{}Mi", LIMIT.memory_bytes >> 20);
         json!({
+            "dataPlane": data_plane,
             "interception": interception,
             "resources": {"limits": {"cpu": LIMIT.cpus.to_string(), "memory": memory}},
         })
@@ -167,12 +168,12 @@ impl Layout<'_> {
 mod tests {
     use super::*;
 
-    fn check(mode: Mode, has_sidecars: bool, expected: [&str; 2]) {
+    fn check(mode: Mode, data_plane: Option<&str>, expected: [&str; 2]) {
         let layout = Layout {
             launcher: Path::new("/leno"),
             subnet: Subnet(0xabc),
             mode,
-            has_sidecars,
+            data_plane,
             server_cpus: &[1, 3],
         };
         let sidecar = |name| {
@@ -185,7 +186,9 @@ mod tests {
         let file = folder.path().join("mesh.yaml");
         std::fs::write(&file, layout.text()).unwrap();
         let mesh = ::local::mesh::read(&file).unwrap();
-        let server = &mesh.workload(&"server".parse().unwrap()).unwrap().spec;
+        let server = mesh.workload(&"server".parse().unwrap()).unwrap();
+        assert_eq!(server.is_on_envoy, data_plane == Some("envoy"));
+        let (server, has_sidecars) = (&server.spec, data_plane.is_some());
         assert_eq!(server.sidecar.enabled, has_sidecars);
         assert_eq!(server.command.last().map(String::as_str), Some("1,3"));
         let limited = has_sidecars.then_some((1000, 512 << 20));
@@ -203,10 +206,12 @@ mod tests {
 
     #[test]
     fn modes_are_what_sidecars_intercept() {
-        check(Mode::Baseline, false, ["", ""]);
-        check(Mode::Baseline, true, ["none", "none"]);
-        check(Mode::ServerOnly, true, ["none", "inbound"]);
-        check(Mode::ClientOnly, true, ["outbound", "none"]);
-        check(Mode::Both, true, ["outbound", "inbound"]);
+        check(Mode::Baseline, None, ["", ""]);
+        for plane in [Some("leno"), Some("envoy")] {
+            check(Mode::Baseline, plane, ["none", "none"]);
+            check(Mode::ServerOnly, plane, ["none", "inbound"]);
+            check(Mode::ClientOnly, plane, ["outbound", "none"]);
+            check(Mode::Both, plane, ["outbound", "inbound"]);
+        }
     }
 }

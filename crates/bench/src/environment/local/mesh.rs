@@ -35,16 +35,12 @@ impl Mesh {
         name: &MeshName,
         dir: &Path,
         text: &str,
-        proxy: Option<PathBuf>,
+        programs: &Programs,
     ) -> anyhow::Result<Self> {
         let file = dir.join(FILE);
         fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
         let base = ::local::folder::base();
-        let programs = Programs {
-            proxy,
-            ..Programs::default()
-        };
-        let start = Start::check(name.clone(), base.clone(), &file, &programs)?;
+        let start = Start::check(name.clone(), base.clone(), &file, programs)?;
         // From here on, dropping it takes down what there is.
         let mut mesh = Self {
             text: text.to_owned(),

@@ -12,8 +12,9 @@ use super::mesh::Mesh;
 use crate::cgroup::Cgroup;
 use crate::dataplane::Side;
 use crate::environment::{Placed, Usage};
-use crate::meter::{Machine, Meter, Reading};
+use crate::meter::{Machine, Meter, Reading, cpu_of, pss_of};
 use crate::results::{Mode, Placement, SidecarUsage};
+use crate::units::mebibytes;
 
 /// What a sidecar that is not crossed may use, in CPUs: it looks after itself, and requests take
 /// many times as much. One above it is reported, so that the repeat is known to be wrong.
@@ -21,6 +22,9 @@ const AT_REST_CORES_MAX: f64 = 0.005;
 
 /// The page with a sidecar's counters.
 const COUNTERS: &str = "/stats";
+
+/// Likewise, of an Envoy beside its companion.
+const ENVOY_COUNTERS: &str = "/envoy/stats?usedonly";
 
 /// From the client to the server of a mesh.
 pub(super) struct LocalPath {
@@ -35,7 +39,6 @@ struct Metered {
     side: Side,
     /// Whether requests are to go through it.
     crossed: bool,
-    pid: Pid,
     meter: Meter,
 }
 
@@ -57,7 +60,6 @@ impl LocalPath {
                 sidecars.push(Metered {
                     side,
                     crossed,
-                    pid,
                     meter,
                 });
             }
@@ -80,8 +82,10 @@ impl LocalPath {
                 Side::Client => &placement.client_sidecar,
                 Side::Server => &placement.server_sidecar,
             };
-            pin(sidecar.pid, cpus)
-                .with_context(|| format!("pinning the {} sidecar", sidecar.side.name()))?;
+            for pid in sidecar.meter.members() {
+                pin(pid, cpus)
+                    .with_context(|| format!("pinning the {} sidecar", sidecar.side.name()))?;
+            }
         }
         Ok(())
     }
@@ -97,14 +101,13 @@ impl LocalPath {
 }
 
 /// Every thread of a process; no CPUs means nothing changes.
-fn pin(process: Pid, cpus: &[usize]) -> std::io::Result<()> {
+fn pin(process: u32, cpus: &[usize]) -> std::io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
-    let pid = process.as_raw_nonzero();
-    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+    for entry in fs::read_dir(format!("/proc/{process}/task"))? {
         let name = entry?.file_name();
         let thread = name.to_str().and_then(|text| text.parse().ok());
         let Some(thread) = thread.and_then(Pid::from_raw) else {
@@ -156,7 +159,11 @@ impl Placed for LocalPath {
 
     fn counters(&self) -> Vec<(Side, String)> {
         let page = |sidecar: &Metered| {
-            let text = self.mesh.page(sidecar.side.name(), COUNTERS);
+            let side = sidecar.side.name();
+            let text = match sidecar.meter.members().as_slice() {
+                [_] => self.mesh.page(side, COUNTERS),
+                members => parts(members) + &self.mesh.page(side, ENVOY_COUNTERS),
+            };
             (sidecar.side, text)
         };
         self.sidecars.iter().map(page).collect()
@@ -169,6 +176,20 @@ impl Placed for LocalPath {
     fn check(&mut self) -> anyhow::Result<()> {
         self.mesh.check()
     }
+}
+
+/// What each process of a sidecar used since its start, and holds now.
+fn parts(members: &[u32]) -> String {
+    let part = |&pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let cpu = cpu_of(pid).unwrap_or_default().as_secs_f64();
+        let pss = mebibytes(pss_of(pid).unwrap_or_default());
+        format!(
+            "# {}: {cpu:.3} s of CPU time, Pss {pss:.1} MiB\n",
+            name.trim_end()
+        )
+    };
+    members.iter().map(part).collect()
 }
 
 /// What a sidecar used, unless it was at rest as it should be.
@@ -200,7 +221,7 @@ mod tests {
         let mut sleep = sleep.unwrap();
         let pid = Pid::from_child(&sleep);
         let cpu = crate::process::usable_cpus()[0];
-        let pinned = pin(pid, &[cpu]);
+        let pinned = pin(sleep.id(), &[cpu]);
         let set = rustix::thread::sched_getaffinity(Some(pid));
         sleep.kill().unwrap();
         sleep.wait().unwrap();

@@ -2,6 +2,7 @@
 
 use local::inspect::Address;
 
+use super::envoy;
 use super::pages::{Cluster, Endpoint};
 use crate::output::{Cell, Output, Screen, Table, Tone};
 
@@ -16,8 +17,14 @@ const HEADS: [&str; 7] = [
 ];
 
 pub(super) fn show(pages: &Address, output: Output) -> anyhow::Result<()> {
-    let page = pages.json("/clusters")?;
-    let clusters: Vec<Cluster> = super::read(page.clone())?;
+    let (page, clusters) = match envoy::is_there(pages)? {
+        true => envoy::clusters(pages)?,
+        false => {
+            let page = pages.json("/clusters")?;
+            let clusters: Vec<Cluster> = super::read(page.clone())?;
+            (page, clusters)
+        }
+    };
     output.print(&page, |screen| render(&clusters, screen))
 }
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use local::inspect::Address;
 use serde_json::{Value, json};
 
-use super::pages::{Certs, Config, Conversation, Dump};
+use super::envoy;
+use super::pages::{Certs, Cluster, Conversation, Dump};
 use crate::output::{Output, Screen, Tone};
 
 /// Width of what stands before the values.
@@ -16,8 +17,16 @@ pub(super) fn show(pages: &Address, output: Output) -> anyhow::Result<()> {
     let control = pages.json("/control")?;
     let certs = pages.json("/certs")?;
     let is_ready = pages.text("/ready").is_ok();
-    let whole = json!({"ready": is_ready, "configuration": dump, "control": control});
+    let mut whole = json!({"ready": is_ready, "configuration": dump, "control": control});
+    let envoy = match envoy::is_companion(&dump) {
+        true => Some(envoy::summary(pages)?),
+        false => None,
+    };
+    if let Some(envoy) = &envoy {
+        whole["envoy"] = envoy.page.clone();
+    }
     let about = About {
+        envoy,
         dump: super::read(dump)?,
         control: super::read(control)?,
         certs: super::read(certs)?,
@@ -31,6 +40,8 @@ struct About {
     control: Option<Conversation>,
     certs: Option<Certs>,
     is_ready: bool,
+    /// What it is the companion of.
+    envoy: Option<envoy::Summary>,
 }
 
 fn render(about: &About, screen: Screen) -> String {
@@ -51,10 +62,22 @@ fn render(about: &About, screen: Screen) -> String {
         false => Tone::Bad.paint("no: starting or draining", screen),
     };
     line("ready", &ready);
-    line("told", &told(&about.dump));
+    if let Some(envoy) = &about.envoy {
+        line(
+            "data plane",
+            &format!("envoy {}, {}", envoy.version, envoy.state),
+        );
+    } else {
+        line("told", &told(&about.dump));
+    }
     line("control plane", &control(about, screen));
-    line("listeners", &config.listeners.len().to_string());
-    line("clusters", &clusters(config));
+    let of_envoy = about
+        .envoy
+        .as_ref()
+        .map(|envoy| (&envoy.listeners, &envoy.clusters));
+    let (listeners, all) = of_envoy.unwrap_or((&config.listeners, &config.clusters));
+    line("listeners", &listeners.len().to_string());
+    line("clusters", &clusters(all));
     let workers = match config.workers {
         0 => "as many as it may use CPUs".to_owned(),
         count => count.to_string(),
@@ -97,9 +120,9 @@ fn control(about: &About, screen: Screen) -> String {
     Tone::Bad.paint(&(text + &who.unwrap_or_default()), screen)
 }
 
-fn clusters(config: &Config) -> String {
-    let endpoints: usize = config.clusters.iter().map(|one| one.endpoints.len()).sum();
-    format!("{} with {endpoints} endpoints", config.clusters.len())
+fn clusters(all: &[Cluster]) -> String {
+    let endpoints: usize = all.iter().map(|one| one.endpoints.len()).sum();
+    format!("{} with {endpoints} endpoints", all.len())
 }
 
 /// An address or path, by itself, several, or as the key of an object.
@@ -146,6 +169,7 @@ mod tests {
             control: super::super::read(control).unwrap(),
             certs: super::super::read(json!({"id": "spiffe://td/ns/default/sa/hello"})).unwrap(),
             is_ready: true,
+            envoy: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use local::inspect::Address;
 
+use super::envoy;
 use super::pages::{Dump, Listener};
 use crate::output::{Output, Screen, Table};
 
@@ -17,6 +18,10 @@ const HEADS: [&str; 7] = [
 
 pub(super) fn show(pages: &Address, output: Output) -> anyhow::Result<()> {
     let page = pages.json("/config_dump")?;
+    if envoy::is_companion(&page) {
+        let (page, listeners) = envoy::listeners(pages)?;
+        return output.print(&page, |screen| render(&listeners, screen));
+    }
     let dump: Dump = super::read(page.clone())?;
     output.print(&page["config"]["listeners"], |screen| {
         render(&dump.config.listeners, screen)

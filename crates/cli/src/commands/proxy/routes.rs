@@ -3,6 +3,7 @@
 use local::inspect::Address;
 use serde_json::{Value, json};
 
+use super::envoy;
 use super::pages::{Backend, Dump, Listener, Redirect, Route};
 use crate::output::{Cell, Output, Screen, Table, Tone};
 
@@ -12,6 +13,10 @@ const HEADS: [&str; 7] = [
 
 pub(super) fn show(pages: &Address, output: Output) -> anyhow::Result<()> {
     let page = pages.json("/config_dump")?;
+    if envoy::is_companion(&page) {
+        let (page, listeners) = envoy::listeners(pages)?;
+        return output.print(&page["routes"], |screen| render(&listeners, screen));
+    }
     let dump: Dump = super::read(page.clone())?;
     output.print(&flatten(&page), |screen| {
         render(&dump.config.listeners, screen)

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use local::inspect::{self, Address, Sample};
 use serde_json::{Map, Value, json};
 
+use super::envoy;
 use crate::output::{Cell, Output, Screen, Table};
 
 pub(super) fn show(pages: &Address, output: Output, filter: &str) -> anyhow::Result<()> {
     let mut samples = inspect::parse(&pages.text("/metrics")?);
+    if envoy::is_there(pages)? {
+        samples.extend(inspect::parse(&pages.text("/envoy/stats/prometheus")?));
+    }
     samples.retain(|sample| fits(sample, filter));
     output.print(&raw(&samples), |screen| render(&samples, filter, screen))
 }
@@ -43,7 +47,11 @@ fn render(samples: &[Sample], filter: &str, screen: Screen) -> String {
     for ((name, labels), buckets) in &histograms {
         let figures = [("P50", 0.5), ("P90", 0.9), ("P99", 0.99)];
         for (figure, share) in figures {
-            let value = bound(buckets, share);
+            let value = match bound(buckets, share) {
+                Bound::None => "-".to_owned(),
+                Bound::More => "more".to_owned(),
+                Bound::Within(bound) => format!("≤ {bound} {}", unit(name)),
+            };
             let name = format!("{name} {figure}");
             table.push([name.into(), Cell::number(value), labels.as_str().into()]);
         }
@@ -65,14 +73,32 @@ fn labels(sample: &Sample) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
+/// Envoy's times are in milliseconds, and their names do not say so.
+fn unit(name: &str) -> &'static str {
+    if name.starts_with("envoy_") {
+        "ms"
+    } else {
+        "s"
+    }
+}
+
+/// Of a share of what was counted.
+enum Bound<'a> {
+    /// Nothing was.
+    None,
+    /// It is beyond what is told apart.
+    More,
+    Within(&'a str),
+}
+
 /// The first bound that this share of all is within.
-fn bound(buckets: &[(&str, f64)], share: f64) -> String {
+fn bound<'a>(buckets: &[(&'a str, f64)], share: f64) -> Bound<'a> {
     let all = buckets.last().map_or(0.0, |(_, count)| *count);
     let within = buckets.iter().find(|(_, count)| *count >= share * all);
     match within.filter(|_| all > 0.0) {
-        None => "-".to_owned(),
-        Some(("+Inf", _)) => "more".to_owned(),
-        Some((bound, _)) => format!("≤ {bound} s"),
+        None => Bound::None,
+        Some(("+Inf", _)) => Bound::More,
+        Some((bound, _)) => Bound::Within(bound),
     }
 }
 

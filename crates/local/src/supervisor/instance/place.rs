@@ -85,9 +85,7 @@ impl Instance {
             return Ok(());
         };
         make_home(&own.sidecar_home(), user)?;
-        make_home(&shared.folder.handover(one.offset), user)?;
-        let bootstrap = written::bootstrap(&shared.ground, one, &shared.folder);
-        written::replace(&own.bootstrap(), &bootstrap)
+        make_home(&shared.folder.handover(one.offset), user)
     }
 
     /// Goes on where a supervisor before us has stopped: what lives is kept, and what it had not

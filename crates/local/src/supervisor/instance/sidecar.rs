@@ -110,8 +110,20 @@ impl Instance {
         let user = shared.look(|state| state.control_user);
         let trusted = foreign::read_of(&shared.folder.trust_bundle(), user)?;
         written::replace(&own.trust_bundle(), &trusted)?;
+        let start = shared.start.borrow();
+        let envoy = match one.envoy {
+            true => Some(
+                start
+                    .envoy
+                    .as_deref()
+                    .context("there is no envoy: give --envoy")?,
+            ),
+            false => None,
+        };
+        let bootstrap = written::bootstrap(&shared.ground, one, &shared.folder, envoy);
+        written::replace(&own.bootstrap(), &bootstrap)?;
         Ok(Job {
-            program: shared.start.borrow().proxy.clone(),
+            program: start.proxy.clone(),
             args: vec!["--config".into(), own.bootstrap().display().to_string()],
             directory: own.root().to_path_buf(),
             environment: vec![("PATH".into(), PATH.into())],
