@@ -7,7 +7,7 @@ pub mod ids;
 pub mod server;
 
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
 
 /// The name that stands for all resources of a kind.
 pub const WILDCARD: &str = "*";

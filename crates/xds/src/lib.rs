@@ -29,5 +29,6 @@ pub mod delta;
 #[cfg(feature = "grpc")]
 pub mod grpc;
 pub mod sotw;
+pub mod update;
 
 pub use tls::{CERTIFICATE, TRUST_BUNDLE};

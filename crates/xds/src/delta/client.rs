@@ -5,17 +5,13 @@
 #[cfg(test)]
 mod tests;
 
+pub use crate::update::{Added, Error, Update};
+
 use super::WILDCARD;
 use crate::kind::Kind;
 use crate::proto::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Resource};
-use crate::proto::google::Status;
-use bytes::Bytes;
+use crate::update::{check_names, refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// `INVALID_ARGUMENT` of gRPC, which a refusal carries.
-const REFUSED: i32 = 3;
-/// Most bytes of a refusal's reason: enough for a path and a sentence.
-const DETAIL_BYTES_MAX: usize = 2048;
 
 /// Everything that one client wants and has, over all streams of its life.
 #[derive(Debug)]
@@ -42,62 +38,6 @@ struct Subscription {
     is_open: bool,
     subscribe: BTreeSet<String>,
     unsubscribe: BTreeSet<String>,
-}
-
-/// What a response changes. It waits for [`Client::accept`] or [`Client::refuse`].
-#[derive(Debug)]
-pub struct Update {
-    /// Of all resources in it.
-    pub kind: Kind,
-    /// New or changed, each name once.
-    pub added: Vec<Added>,
-    /// Names that are gone, or that were asked for and do not exist.
-    pub removed: Vec<String>,
-    nonce: String,
-    stream: u64,
-}
-
-/// A resource as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Added {
-    /// Unique among its kind.
-    pub name: String,
-    /// What the server calls this state of it.
-    pub version: String,
-    /// The encoded message.
-    pub value: Bytes,
-}
-
-/// Why a response is no update. But for [`Error::NoNonce`] the server is told so.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// Resources that nobody here understands.
-    #[error(
-        "`{0}` is not a type of resource that was asked for; compare the versions of both ends"
-    )]
-    UnknownType(String),
-    /// Resources of a kind that this stream has not asked for.
-    #[error("the server sent {} without being asked", .0.label())]
-    NotAsked(Kind),
-    /// A response that cannot be answered.
-    #[error("the server sent {} without a nonce", .0.label())]
-    NoNonce(Kind),
-    /// A resource without a name or a body, or of another type than its response.
-    #[error("the server sent {} `{name}` without a body of that type", .kind.label())]
-    NoBody {
-        /// Of the response.
-        kind: Kind,
-        /// As far as it has one.
-        name: String,
-    },
-    /// Two states of one resource in one response.
-    #[error("the server named {} `{name}` twice in one response", .kind.label())]
-    Twice {
-        /// Of the response.
-        kind: Kind,
-        /// Of the resource.
-        name: String,
-    },
 }
 
 impl Client {
@@ -252,7 +192,8 @@ impl Client {
             .map(|one| read_one(kind, one))
             .collect::<Result<Vec<_>, _>>()?;
         let mut removed = response.removed_resources;
-        check_names(kind, &added, &removed)?;
+        let names = added.iter().map(|one| &one.name);
+        check_names(kind, names.chain(&removed))?;
         added.retain(|one| subscription.wants(&one.name));
         removed.retain(|name| subscription.wants(name));
         Ok(Update {
@@ -260,6 +201,7 @@ impl Client {
             added,
             removed,
             nonce: response.nonce,
+            version: String::new(),
             stream: self.stream,
         })
     }
@@ -297,15 +239,10 @@ impl Client {
     }
 
     fn answer(&mut self, type_url: &str, nonce: String, detail: Option<&str>) {
-        let error_detail = detail.map(|detail| Status {
-            code: REFUSED,
-            message: detail[..detail.floor_char_boundary(DETAIL_BYTES_MAX)].to_owned(),
-            details: Vec::new(),
-        });
         self.answers.push_back(DeltaDiscoveryRequest {
             type_url: type_url.to_owned(),
             response_nonce: nonce,
-            error_detail,
+            error_detail: detail.map(refusal),
             ..DeltaDiscoveryRequest::default()
         });
     }
@@ -381,20 +318,5 @@ fn read_one(kind: Kind, resource: Resource) -> Result<Added, Error> {
             value: body.value,
         }),
         _ => Err(Error::NoBody { kind, name }),
-    }
-}
-
-fn check_names(kind: Kind, added: &[Added], removed: &[String]) -> Result<(), Error> {
-    let mut seen = BTreeSet::new();
-    let added = added.iter().map(|one| &one.name);
-    match added
-        .chain(removed)
-        .find(|name| !seen.insert(name.as_str()))
-    {
-        Some(name) => Err(Error::Twice {
-            kind,
-            name: name.clone(),
-        }),
-        None => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use response::version;
 pub use response::{Entry, Response};
 
 use super::ids::Id;

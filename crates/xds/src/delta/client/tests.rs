@@ -1,7 +1,10 @@
 //! Message charts: what a client says after what it was told.
 
 use super::*;
+use crate::proto::discovery::Resource;
 use crate::proto::google::Any;
+use crate::update::DETAIL_BYTES_MAX;
+use bytes::Bytes;
 
 fn client() -> Client {
     Client::new(Node {

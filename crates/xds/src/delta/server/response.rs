@@ -99,7 +99,7 @@ impl Response {
 }
 
 /// FNV-1a of 64 bits, in hexadecimal: the same bytes have the same version in every process.
-fn version(bytes: &[u8]) -> String {
+pub(crate) fn version(bytes: &[u8]) -> String {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
