@@ -60,11 +60,24 @@ pub(crate) fn give(path: &Path, user: Option<u32>, group: Option<u32>) -> std::i
     }
 }
 
-/// Kills everything of the mesh, or of the instance, in the folder `root`: applications with what
-/// they have started, and what was told to read or write there.
-pub(crate) fn kill_marked(root: &Path) {
+/// What processes of a mesh, or of an instance, are known by its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marked {
+    /// Applications, with what they have started.
+    Applications,
+    /// What was told to read or write there: sidecars, and a control plane.
+    Ours,
+}
+
+impl Marked {
+    /// Everything.
+    pub(crate) const ALL: [Self; 2] = [Self::Applications, Self::Ours];
+}
+
+/// Kills those of the mesh, or of the instance, in the folder `root`.
+pub(crate) fn kill_marked(root: &Path, which: &[Marked]) {
     for _ in 0..ROUNDS {
-        let found = marked(root);
+        let found = marked(root, which);
         if found.is_empty() {
             return;
         }
@@ -72,18 +85,25 @@ pub(crate) fn kill_marked(root: &Path) {
     }
 }
 
-fn marked(root: &Path) -> Vec<i32> {
+fn marked(root: &Path, which: &[Marked]) -> Vec<i32> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let is_marked = |pid: &i32| {
+    let is_marked = |pid: &i32, which: &Marked| {
         // Of other users neither can be ours; sidecars hide their environment.
         let read = |name| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        let (environment, command) = (read("environ"), read("cmdline"));
-        let mut words = environment.split(|byte| *byte == 0);
-        words.any(|word| is_mark(word, root)) || (is_own(*pid) && is_told(&command, root))
+        match which {
+            Marked::Applications => {
+                let environment = read("environ");
+                let mut words = environment.split(|byte| *byte == 0);
+                words.any(|word| is_mark(word, root))
+            }
+            Marked::Ours => is_own(*pid) && is_told(&read("cmdline"), root),
+        }
     };
-    pids.filter(|pid| *pid != own).filter(is_marked).collect()
+    pids.filter(|pid| *pid != own)
+        .filter(|pid| which.iter().any(|which| is_marked(pid, which)))
+        .collect()
 }
 
 fn is_mark(word: &[u8], root: &Path) -> bool {
@@ -293,12 +313,14 @@ mod tests {
         let mark = folder.path().join("workloads/hello-0");
         let mut child = command.arg("600").env(MARK, &mark).spawn().unwrap();
         // While it turns into its program it has no environment that could be read.
-        while marked(folder.path()).is_empty() {
+        while marked(folder.path(), &Marked::ALL).is_empty() {
             assert!(child.try_wait().unwrap().is_none(), "it ended");
         }
-        kill_marked(&folder.path().join("workloads/hello"));
+        kill_marked(&folder.path().join("workloads/hello"), &Marked::ALL);
         assert!(child.try_wait().unwrap().is_none(), "it is of hello-0");
-        kill_marked(folder.path());
+        kill_marked(folder.path(), &[Marked::Ours]);
+        assert!(child.try_wait().unwrap().is_none(), "it is no sidecar");
+        kill_marked(folder.path(), &[Marked::Applications]);
         assert!(!child.wait().unwrap().success());
         assert!(!is_mark(b"PATH=/bin", Path::new("/bin")));
         let told = |command: &str| is_told(command.as_bytes(), Path::new("/run/leno/a"));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use crate::cgroup::Cgroups;
-use crate::explicit::{is_rootless, kill_marked};
+use crate::explicit::{Marked, is_rootless, kill_marked};
 use crate::folder::Folder;
 use crate::name::MeshName;
 use crate::state::State;
@@ -61,7 +61,7 @@ fn end(folder: &Folder, name: &MeshName) -> Vec<String> {
     cgroups.kill();
     let mut left = match is_rootless() {
         true => {
-            kill_marked(folder.root());
+            kill_marked(folder.root(), &Marked::ALL);
             Vec::new()
         }
         false => {

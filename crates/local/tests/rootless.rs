@@ -221,6 +221,53 @@ fn gateway(address: SocketAddr) -> String {
 }
 
 #[test]
+fn what_an_application_leaves_behind_is_ended_before_it_starts_again() {
+    let Some(world) = World::make("left") else {
+        return;
+    };
+    world.up(
+        "apiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {name: a}\n\
+         spec: {command: [sh, -c, \"setsid sleep 6061 & exec sleep infinity\"]}\n",
+    );
+    // The one that is started again begins with its own.
+    let left = || world.running("sleep 6061");
+    until(|| (left().len() == 1, format!("{:?}", left())));
+    let before = left();
+    let application = world.state().instances[0].application.clone();
+    world.kill(application.unwrap().process.unwrap(), Signal::KILL);
+    until(|| {
+        (
+            left().iter().any(|pid| !before.contains(pid)),
+            format!("{:?}", left()),
+        )
+    });
+    assert_eq!(left().len(), 1);
+    world.down();
+}
+
+#[test]
+fn a_gateway_goes_on_while_one_supervisor_follows_another() {
+    let Some(world) = World::make("edge") else {
+        return;
+    };
+    let address = format!("127.79.{}.1:0", std::process::id() % 256);
+    let free = TcpListener::bind(address).unwrap().local_addr().unwrap();
+    world.up(&(hello(1) + &gateway(free)));
+    eventually_answers(free);
+    let sidecar = |state: State| {
+        let edge = state.instance(&"edge-0".parse().unwrap()).unwrap();
+        edge.sidecar.process.unwrap()
+    };
+    let before = sidecar(world.state());
+    world.kill(world.state().supervisor, Signal::KILL);
+    // What it does first is done when it has made one more.
+    world.up(&(hello(2) + &gateway(free)));
+    assert_eq!(before, sidecar(world.state()));
+    assert!(before.is_alive());
+    world.down();
+}
+
+#[test]
 fn a_gateway_lets_in_at_ports_that_a_user_may_have() {
     let Some(world) = World::make("gateway") else {
         return;

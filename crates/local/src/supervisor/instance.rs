@@ -33,7 +33,7 @@ use tokio::task::spawn_local;
 
 use super::shared::{Shared, blocking};
 use crate::cgroup;
-use crate::explicit::kill_marked;
+use crate::explicit::{Marked, kill_marked};
 use crate::folder::InstanceFolder;
 use crate::job::Job;
 use crate::logs::say;
@@ -298,7 +298,9 @@ pub(super) fn remove_place(
             process::kill(process::members(&[namespace.to_path_buf()]));
             network::remove_instance(name, &one.id, one.offset);
         }
-        None => folders.iter().for_each(|folder| kill_marked(folder)),
+        None => folders
+            .iter()
+            .for_each(|folder| kill_marked(folder, &Marked::ALL)),
     }
     let left = cgroup::remove(&groups);
     folders

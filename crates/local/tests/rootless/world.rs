@@ -143,6 +143,13 @@ impl World {
         });
     }
 
+    /// The processes that run that.
+    pub(crate) fn running(&self, command: &str) -> Vec<i32> {
+        let all = self.processes().into_iter();
+        let of_it = all.filter(|(_, line)| line.starts_with(command));
+        of_it.map(|(pid, _)| pid).collect()
+    }
+
     /// Those in whose command lines or environment our folder is.
     fn processes(&self) -> Vec<(i32, String)> {
         let entries = fs::read_dir("/proc").unwrap().flatten();

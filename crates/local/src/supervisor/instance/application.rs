@@ -9,9 +9,9 @@ use anyhow::Context;
 use control::kinds::RestartPolicy;
 use tokio::time::sleep;
 
-use super::{Instance, blocking, is_true};
+use super::{Instance, is_true};
 use crate::backoff::Backoff;
-use crate::cgroup;
+use crate::explicit::Marked;
 use crate::job::Job;
 use crate::logs::say;
 use crate::mesh::Workload;
@@ -159,11 +159,7 @@ impl Instance {
     /// Ends what it has started and left behind, which has the ports that the next one needs.
     async fn end_leftovers(&self) {
         let groups = self.look().map(|one| one.cgroups).unwrap_or_default();
-        let killed = blocking(move || {
-            cgroup::kill(&groups);
-            Ok(())
-        });
-        let _ = killed.await;
+        self.end_left(Marked::Applications, groups).await;
     }
 
     /// Whether it is to be started again.

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::{Instance, blocking};
 use crate::backoff::Backoff;
-use crate::explicit::{Explicit, give, kill_marked};
+use crate::explicit::{Explicit, Marked, give, kill_marked};
 use crate::plan::{Ground, Placed};
 use crate::state::{Running, Step};
 use crate::watched::{End, Process};
@@ -97,21 +97,14 @@ impl Instance {
         let sidecar = serving.and_then(Process::adopt);
         let life = one.application.as_ref();
         let application = life.and_then(|life| life.process).and_then(Process::adopt);
-        let lost = [
-            (sidecar.is_none(), one.sidecar_cgroups.clone()),
-            (application.is_none(), one.cgroups.clone()),
-        ];
-        let mark = self.folder().root().to_path_buf();
-        let has_marks = self.shared.ground.is_explicit && application.is_none();
-        let killed = blocking(move || {
-            let lost = lost.iter().filter(|(is_lost, _)| *is_lost);
-            lost.for_each(|(_, groups)| cgroup::kill(groups));
-            if has_marks {
-                kill_marked(&mark);
-            }
-            Ok(())
-        });
-        let _ = killed.await;
+        if sidecar.is_none() {
+            self.end_left(Marked::Ours, one.sidecar_cgroups.clone())
+                .await;
+        }
+        if application.is_none() {
+            self.end_left(Marked::Applications, one.cgroups.clone())
+                .await;
+        }
         let had_application = life.is_some_and(|life| life.process.is_some());
         let lost_application = had_application && application.is_none();
         self.serving.send_replace(sidecar.is_some());
@@ -127,6 +120,20 @@ impl Instance {
             self.application_ended(&end);
             self.judge_end(&end);
         }
+    }
+
+    /// Ends whoever of one kind is left in its place: its `groups` have them, where there are such.
+    pub(super) async fn end_left(&self, which: Marked, groups: Vec<PathBuf>) {
+        let is_explicit = self.shared.ground.is_explicit;
+        let root = self.folder().root().to_path_buf();
+        let killed = blocking(move || {
+            cgroup::kill(&groups);
+            if is_explicit {
+                kill_marked(&root, &[which]);
+            }
+            Ok(())
+        });
+        let _ = killed.await;
     }
 }
 
