@@ -110,13 +110,15 @@ pub fn remove(groups: &[PathBuf]) -> Vec<PathBuf> {
 
 fn kill_all(find: impl Fn() -> Vec<PathBuf>) {
     let own = own_pid();
+    let all = || {
+        let groups = find();
+        let pids = groups.iter().flat_map(|group| members(group));
+        pids.filter(|pid| *pid != own).collect()
+    };
     for _ in 0..ROUNDS {
-        let mut pids: Vec<_> = find().iter().flat_map(|group| members(group)).collect();
-        pids.retain(|pid| *pid != own);
-        if pids.is_empty() {
+        if !process::kill(all) {
             return;
         }
-        process::kill(pids);
     }
 }
 

@@ -234,7 +234,8 @@ pub fn down(base: &Path, name: &MeshName) -> anyhow::Result<()> {
         let grace = state.instances.iter().map(|one| one.grace).max();
         let within = DOWN_WITHIN + grace.unwrap_or_default();
         if !process::wait_for(&state.supervisor, within) {
-            process::kill([state.supervisor.pid]);
+            let alive = || state.supervisor.is_alive().then_some(state.supervisor.pid);
+            process::kill(|| alive().into_iter().collect());
         }
     }
     // One that came since would have its mesh taken from under it.

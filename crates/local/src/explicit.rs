@@ -77,11 +77,9 @@ impl Marked {
 /// Kills those of the mesh, or of the instance, in the folder `root`.
 pub(crate) fn kill_marked(root: &Path, which: &[Marked]) {
     for _ in 0..ROUNDS {
-        let found = marked(root, which);
-        if found.is_empty() {
+        if !process::kill(|| marked(root, which)) {
             return;
         }
-        process::kill(found);
     }
 }
 

@@ -135,14 +135,26 @@ pub(crate) fn terminate(process: &Identity) {
         .map(|handle| pidfd_send_signal(handle, Signal::TERM));
 }
 
-/// Kills whatever has one of these numbers now.
-pub(crate) fn kill(pids: impl IntoIterator<Item = i32>) {
-    let handles = pids.into_iter().filter_map(|pid| Identity::of(pid)?.open());
-    let handles: Vec<_> = handles.collect();
+/// Kills those that `find` finds; whether there were any. It is asked again when there is a handle
+/// on each: a number that was somebody else's by then is not found once more.
+pub(crate) fn kill(find: impl Fn() -> Vec<i32>) -> bool {
+    let found = find().into_iter();
+    let handles: Vec<_> = found
+        .filter_map(|pid| Some((pid, handle(pid).ok()?)))
+        .collect();
+    let still = if handles.is_empty() {
+        Vec::new()
+    } else {
+        find()
+    };
+    let meant = handles.into_iter().filter(|(pid, _)| still.contains(pid));
+    let handles: Vec<_> = meant.map(|(_, handle)| handle).collect();
     for handle in &handles {
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
+    let were_any = !handles.is_empty();
     wait(handles, KILLED_WITHIN);
+    were_any
 }
 
 /// Waits until all have ended or the limit is over; gives those that have not.
@@ -304,6 +316,25 @@ mod tests {
         end(&[identity], Duration::from_secs(5));
         assert!(!identity.is_alive());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_number_that_changes_hands_before_there_is_a_handle_is_left_alone() {
+        let (mut child, identity) = sleeper();
+        let is_first = std::cell::Cell::new(true);
+        let once = || {
+            is_first
+                .take()
+                .then_some(identity.pid)
+                .into_iter()
+                .collect()
+        };
+        assert!(!kill(once));
+        assert!(identity.is_alive());
+        assert!(kill(|| vec![identity.pid]));
+        assert!(!identity.is_alive());
+        child.wait().unwrap();
+        assert!(!kill(|| vec![identity.pid]));
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn end(folder: &Folder, name: &MeshName) -> Vec<String> {
             Vec::new()
         }
         false => {
-            process::kill(process::members(&network::namespaces(name)));
+            process::kill(|| process::members(&network::namespaces(name)));
             network::remove(name)
         }
     };

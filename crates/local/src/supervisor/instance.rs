@@ -295,7 +295,7 @@ pub(super) fn remove_place(
     cgroup::kill(&groups);
     match one.namespace() {
         Some(namespace) => {
-            process::kill(process::members(&[namespace.to_path_buf()]));
+            process::kill(|| process::members(&[namespace.to_path_buf()]));
             network::remove_instance(name, &one.id, one.offset);
         }
         None => folders
