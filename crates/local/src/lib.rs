@@ -30,7 +30,7 @@ mod lock;
 /// What runs, as a file that outlives the supervisor.
 pub mod state;
 
-/// What takes their place without root.
+/// What takes the place of networks without root.
 pub mod explicit;
 
 /// What applications are told of Services.
@@ -68,6 +68,9 @@ pub mod logs;
 
 /// What the control plane and the sidecars print when they are ready.
 mod ready;
+
+/// One request over HTTP and its answer.
+mod http;
 
 /// Asking the control plane for tokens.
 mod operator;
