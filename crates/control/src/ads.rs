@@ -17,6 +17,7 @@ use identity::SpiffeId;
 use identity::ca::Serial;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use xds::flavour::Flavour;
 use xds::grpc::server::Call;
 use xds::grpc::{Code, Error, Status};
 use xds::proto::discovery::{DeltaDiscoveryRequest, Node};
@@ -33,6 +34,8 @@ use session::Session;
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest name of a program that is shown to people.
 const AGENT_BYTES_MAX: usize = 128;
+/// What Envoy calls itself.
+const ENVOY: &str = "envoy";
 
 /// Serves streams.
 #[derive(Clone, Debug)]
@@ -118,6 +121,10 @@ impl Ads {
         let Some(own) = own.filter(|_| proof.serial.as_ref().is_some_and(is_its)) else {
             return Err(not_yours());
         };
+        let flavour = flavour_of(node);
+        let Some(sight) = own.sight_of(flavour, &catalogue, &own.reach) else {
+            return Err(not_on_envoy());
+        };
         let agent = agent_of(node);
         let proxy = Proxy::new(workload.clone(), own.identity.clone(), address, agent);
         let Some(seat) = self.proxies.take_seat(proxy) else {
@@ -129,7 +136,7 @@ impl Ads {
             self.metrics,
             workload,
             own,
-            &catalogue,
+            &sight,
             seat,
         ))
     }
@@ -149,6 +156,11 @@ fn not_yours() -> Status {
     Status::new(Code::PermissionDenied, message)
 }
 
+fn not_on_envoy() -> Status {
+    let message = "the workload's data plane is Leno; write `sidecar: {dataPlane: envoy}`";
+    Status::new(Code::FailedPrecondition, message)
+}
+
 /// What a client is told about its own mistakes; nothing for a connection that is gone.
 fn status_of(error: &Error) -> Status {
     match error {
@@ -163,6 +175,14 @@ fn status_of(error: &Error) -> Status {
 fn workload_of(node: &Node) -> Option<WorkloadKey> {
     let (name, namespace) = node.id.rsplit_once('.')?;
     (!name.is_empty() && !namespace.is_empty()).then(|| WorkloadKey::new(namespace, name))
+}
+
+/// Envoy says what it is. A workload on Envoy has a companion besides, which hears Leno's.
+fn flavour_of(node: &Node) -> Flavour {
+    match node.user_agent_name.as_str() {
+        ENVOY => Flavour::Envoy,
+        _ => Flavour::Leno,
+    }
 }
 
 fn agent_of(node: &Node) -> String {

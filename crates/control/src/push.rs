@@ -16,10 +16,12 @@ use std::time::Instant;
 
 use model::{Cluster, Discovery, Listener, TrustBundle};
 use tokio::sync::watch;
+use xds::flavour::Flavour;
 use xds::kind::Kind;
 
-use crate::kinds::WorkloadKey;
+use crate::kinds::{DataPlane, WorkloadKey};
 use crate::translate::{Mesh, WorkloadParts};
+use catalogue::Tables;
 pub use catalogue::{Catalogue, Own, Sight};
 pub use debounce::Debounce;
 use encode::Encoded;
@@ -28,6 +30,8 @@ use table::{Owner, Table};
 /// Resources that are gone are remembered for streams that do not know it yet, but not more than
 /// these: streams that are so far behind begin anew.
 const TOMBSTONES_MAX: usize = 10_000;
+
+const FLAVOURS: [Flavour; 2] = [Flavour::Leno, Flavour::Envoy];
 
 /// The one writer of the catalogue.
 #[derive(Debug)]
@@ -63,6 +67,7 @@ impl Push {
     pub fn apply(&mut self, mesh: &Arc<Mesh>, passed: u64, changed_at: Instant) -> Applied {
         let mut draft = self.draft(passed, changed_at);
         let before = Arc::clone(&draft.catalogue.mesh);
+        draft.flavours(&before, mesh);
         draft.common(&before, mesh);
         draft.services(&before, mesh);
         draft.workloads(&before, mesh);
@@ -73,7 +78,7 @@ impl Push {
     /// Publishes a trust bundle, which the authority counts as `number`.
     pub fn apply_bundle(&mut self, bundle: &TrustBundle, number: u64, passed: u64) -> Applied {
         let mut draft = self.draft(passed, Instant::now());
-        draft.set(encode::bundle(bundle), &Owner::Everybody);
+        draft.set(encode::bundle(bundle), &Owner::Everybody, Flavour::Leno);
         // Streams have to take the number over, even if the bundle is the same.
         draft.applied.changes += usize::from(draft.catalogue.bundle != number);
         draft.catalogue.bundle = number;
@@ -122,12 +127,18 @@ impl Catalogue {
             return;
         }
         self.complete_since = passed;
-        for table in self.shared.iter_mut().filter(|table| table.needs_purge()) {
+        let shared = self
+            .shared
+            .iter_mut()
+            .chain(self.envoy.iter_mut().flatten());
+        for table in shared.filter(|table| table.needs_purge()) {
             Arc::make_mut(table).purge(passed);
         }
         for own in self.workloads.values_mut() {
-            if own.tables.iter().any(|table| table.needs_purge()) {
-                let tables = Arc::make_mut(own).tables.iter_mut();
+            let mut tables = own.tables.iter().chain(own.envoy.iter().flatten());
+            if tables.any(|table| table.needs_purge()) {
+                let own = Arc::make_mut(own);
+                let tables = own.tables.iter_mut().chain(own.envoy.iter_mut().flatten());
                 tables.for_each(|table| Arc::make_mut(table).purge(passed));
             }
         }
@@ -135,14 +146,40 @@ impl Catalogue {
 }
 
 impl Draft {
+    /// Begins to hold what Envoys are told when the first workload is on one, with what everybody
+    /// was told `before`; and ends with the last.
+    fn flavours(&mut self, before: &Mesh, after: &Mesh) {
+        let mut workloads = after.workloads.values();
+        let is_wanted = workloads.any(|parts| parts.data_plane == DataPlane::Envoy);
+        if is_wanted == self.catalogue.envoy.is_some() {
+            return;
+        }
+        self.catalogue.envoy = is_wanted.then(Tables::default);
+        let parts = &before.common;
+        let common = (&Owner::Everybody, &parts.listeners, &parts.clusters);
+        let services = before.services.iter().map(|(key, parts)| {
+            let owner = Owner::Service(Arc::new(key.clone()));
+            (owner, &parts.listeners, &parts.clusters)
+        });
+        let services: Vec<_> = services.filter(|_| is_wanted).collect();
+        let services = services
+            .iter()
+            .map(|(owner, listeners, clusters)| (owner, *listeners, *clusters));
+        for (owner, listeners, clusters) in services.chain(is_wanted.then_some(common)) {
+            for resource in encode::parts(listeners, clusters, Flavour::Envoy) {
+                self.set(resource, owner, Flavour::Envoy);
+            }
+        }
+    }
+
     fn common(&mut self, before: &Mesh, after: &Mesh) {
         if Arc::ptr_eq(&before.common, &after.common) {
             return;
         }
         let (old, new) = (&before.common, &after.common);
         let gone = names(&old.listeners, &old.clusters);
-        let resources = encode::parts(&new.listeners, &new.clusters);
-        self.replace(gone, resources, &Owner::Everybody);
+        let parts = (new.listeners.as_slice(), new.clusters.as_slice());
+        self.replace(&gone, parts, &Owner::Everybody);
     }
 
     fn services(&mut self, before: &Mesh, after: &Mesh) {
@@ -154,13 +191,13 @@ impl Draft {
             }
             let owner = Owner::Service(Arc::new(key.clone()));
             let gone = old.map(|old| names(&old.listeners, &old.clusters));
-            let resources = encode::parts(&parts.listeners, &parts.clusters);
-            self.replace(gone.unwrap_or_default(), resources, &owner);
+            let parts = (parts.listeners.as_slice(), parts.clusters.as_slice());
+            self.replace(&gone.unwrap_or_default(), parts, &owner);
         }
         for (key, old) in &before.services {
             if !after.services.contains_key(key) {
                 let owner = Owner::Service(Arc::new(key.clone()));
-                self.replace(names(&old.listeners, &old.clusters), Vec::new(), &owner);
+                self.replace(&names(&old.listeners, &old.clusters), (&[], &[]), &owner);
             }
         }
     }
@@ -184,7 +221,9 @@ impl Draft {
         let generation = self.catalogue.generation;
         let known = self.catalogue.workloads.get(key);
         // Streams that saw another part of what all share begin anew.
+        let is_envoy = parts.data_plane == DataPlane::Envoy;
         let known = known.filter(|own| own.is_explicit == parts.is_explicit);
+        let known = known.filter(|own| own.envoy.is_some() == is_envoy);
         let old = old.filter(|_| known.is_some());
         let own = known.map_or_else(
             || Own {
@@ -192,6 +231,7 @@ impl Draft {
                 reach: parts.reach.clone(),
                 is_explicit: parts.is_explicit,
                 tables: Default::default(),
+                envoy: is_envoy.then(Tables::default),
                 since: generation,
             },
             |own| Own::clone(own),
@@ -201,59 +241,67 @@ impl Draft {
             reach: parts.reach.clone(),
             ..own
         };
-        let mut gone = old.map(names_of).unwrap_or_default();
+        let gone = old.map(names_of).unwrap_or_default();
         // Even if no resource differs, the streams of the workload have to look again.
         self.applied.changes += 1;
-        let certificates = encode::certificates(&parts.certificates);
-        let resources = encode::parts(&parts.listeners, &parts.clusters);
-        for resource in certificates.into_iter().chain(resources) {
-            gone.remove(&(resource.kind, resource.name.clone()));
+        for flavour in FLAVOURS {
+            let Some(tables) = own.tables_mut(flavour) else {
+                continue;
+            };
+            let mut resources = encode::parts(&parts.listeners, &parts.clusters, flavour);
+            if flavour == Flavour::Leno {
+                resources.extend(encode::certificates(&parts.certificates));
+            }
             self.applied
-                .set(&mut own.tables, resource, &Owner::Everybody, generation);
-        }
-        for (kind, name) in gone {
-            self.applied.remove(
-                &mut own.tables,
-                (kind, &name),
-                &Owner::Everybody,
-                generation,
-            );
+                .replace(tables, &gone, resources, (&Owner::Everybody, generation));
         }
         self.catalogue.workloads.insert(key.clone(), Arc::new(own));
     }
 
-    /// `owner` says `resources` now, and nothing of what is in `gone` and not in them.
-    fn replace(&mut self, gone: Names, resources: Vec<Encoded>, owner: &Owner) {
-        let mut gone = gone;
-        for resource in resources {
-            gone.remove(&(resource.kind, resource.name.clone()));
-            self.set(resource, owner);
-        }
-        let Catalogue {
-            shared, generation, ..
-        } = &mut self.catalogue;
-        for (kind, name) in gone {
-            self.applied
-                .remove(shared, (kind, &name), owner, *generation);
+    /// `owner` says these listeners and clusters now, and nothing of what is in `gone` and not of
+    /// them, in every flavour that somebody hears.
+    fn replace(
+        &mut self,
+        gone: &Names,
+        (listeners, clusters): (&[Listener], &[Cluster]),
+        owner: &Owner,
+    ) {
+        let when = (owner, self.catalogue.generation);
+        for flavour in FLAVOURS {
+            if let Some(shared) = self.catalogue.shared_mut(flavour) {
+                let resources = encode::parts(listeners, clusters, flavour);
+                self.applied.replace(shared, gone, resources, when);
+            }
         }
     }
 
-    fn set(&mut self, resource: Encoded, owner: &Owner) {
-        let Catalogue {
-            shared, generation, ..
-        } = &mut self.catalogue;
-        self.applied.set(shared, resource, owner, *generation);
+    fn set(&mut self, resource: Encoded, owner: &Owner, flavour: Flavour) {
+        let generation = self.catalogue.generation;
+        if let Some(shared) = self.catalogue.shared_mut(flavour) {
+            self.applied.set(shared, resource, owner, generation);
+        }
     }
 }
 
 impl Applied {
-    fn set(
+    fn replace(
         &mut self,
-        tables: &mut catalogue::Tables,
-        resource: Encoded,
-        owner: &Owner,
-        generation: u64,
+        tables: &mut Tables,
+        gone: &Names,
+        resources: Vec<Encoded>,
+        (owner, generation): (&Owner, u64),
     ) {
+        let mut gone = gone.clone();
+        for resource in resources {
+            gone.remove(&(resource.kind, resource.name.clone()));
+            self.set(tables, resource, owner, generation);
+        }
+        for (kind, name) in gone {
+            self.remove(tables, (kind, &name), owner, generation);
+        }
+    }
+
+    fn set(&mut self, tables: &mut Tables, resource: Encoded, owner: &Owner, generation: u64) {
         let Encoded { kind, name, told } = resource;
         match told {
             Ok(told) => {
@@ -269,7 +317,7 @@ impl Applied {
 
     fn remove(
         &mut self,
-        tables: &mut catalogue::Tables,
+        tables: &mut Tables,
         (kind, name): (Kind, &str),
         owner: &Owner,
         generation: u64,

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::place::Place;
 use crate::proto::google::Any;
-use crate::proto::{cluster, listener, network, rbac, tls};
+use crate::proto::{cluster, envoy, listener, network, rbac, tls};
 
 const SCHEME: &str = "type.googleapis.com/";
 
@@ -23,6 +23,17 @@ macro_rules! typed {
 }
 
 typed! {
+    envoy::EndpointMetadataInput =>
+        "envoy.extensions.matching.common_inputs.transport_socket.v3.EndpointMetadataInput",
+    envoy::FilterStateInput =>
+        "envoy.extensions.matching.common_inputs.transport_socket.v3.FilterStateInput",
+    envoy::PreserveCase =>
+        "envoy.extensions.http.header_formatters.preserve_case.v3.PreserveCaseFormatterConfig",
+    envoy::PreviousHosts =>
+        "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+    envoy::SetFilterState => "envoy.extensions.filters.network.set_filter_state.v3.Config",
+    envoy::TransportSocketName =>
+        "envoy.extensions.matching.common_inputs.transport_socket.v3.TransportSocketNameAction",
     cluster::HttpProtocolOptions => "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
     listener::HttpInspector =>
         "envoy.extensions.filters.listener.http_inspector.v3.HttpInspector",

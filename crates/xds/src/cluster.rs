@@ -9,9 +9,10 @@ use model::{Balance, Cluster, Discovery, Endpoint, Protocol};
 
 use crate::error::Error;
 use crate::fields::Notes;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::cluster::{Cluster as Message, EdsClusterConfig};
-use crate::{check, endpoint, metadata, tls};
+use crate::{check, endpoint, envoy, metadata, tls};
 
 pub(crate) use sockets::KEY;
 
@@ -48,14 +49,14 @@ pub fn canonical(cluster: &Cluster) -> Cluster {
 ///
 /// # Errors
 /// A cluster, or endpoints, that break their own invariants.
-pub fn encode(cluster: &Cluster) -> Result<Message, Error> {
+pub fn encode(cluster: &Cluster, flavour: Flavour) -> Result<Message, Error> {
     check_cluster(cluster)?;
     endpoint::check_all(&cluster.endpoints, &ROOT)?;
     let to_destination = cluster.balance == Balance::OriginalDestination;
     let discovered = cluster.discovery != Discovery::Static;
     let is_eds = discovered && !to_destination;
-    let sockets = sockets::encode(cluster);
-    Ok(Message {
+    let sockets = sockets::encode(cluster, flavour);
+    let message = Message {
         name: cluster.name.clone(),
         r#type: Some(match (to_destination, discovered) {
             (true, _) => ORIGINAL_DST,
@@ -73,12 +74,22 @@ pub fn encode(cluster: &Cluster) -> Result<Message, Error> {
         },
         load_assignment: match discovered || to_destination {
             true => None,
-            false => Some(endpoint::encode(&cluster.name, &cluster.endpoints)?),
+            false => Some(endpoint::encode(
+                &cluster.name,
+                &cluster.endpoints,
+                flavour,
+            )?),
         },
         metadata: encode_metadata(cluster).build(),
         transport_socket: sockets.default,
-        typed_extension_protocol_options: protocol::encode(cluster.protocol),
+        typed_extension_protocol_options: protocol::encode(cluster.protocol, flavour),
         transport_socket_matches: sockets.matches,
+        transport_socket_matcher: sockets.matcher,
+        ..Message::default()
+    };
+    Ok(match flavour {
+        Flavour::Leno => message,
+        Flavour::Envoy => envoy::cluster(message),
     })
 }
 

@@ -9,6 +9,7 @@ use model::{Endpoint, Transport};
 use crate::cluster::KEY;
 use crate::error::Error;
 use crate::fields::Notes;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::endpoint::{
     ClusterLoadAssignment, Endpoint as Message, LbEndpoint, LocalityLbEndpoints,
@@ -33,10 +34,17 @@ const TRANSPORTS: [Transport; 3] = [Transport::Plaintext, Transport::Mtls, Trans
 ///
 /// # Errors
 /// Endpoints that break their own invariants.
-pub fn encode(cluster: &str, endpoints: &[Endpoint]) -> Result<ClusterLoadAssignment, Error> {
+pub fn encode(
+    cluster: &str,
+    endpoints: &[Endpoint],
+    flavour: Flavour,
+) -> Result<ClusterLoadAssignment, Error> {
     check::name(cluster, &ROOT.field("cluster_name"))?;
     check_all(endpoints, &ROOT)?;
-    let lb_endpoints: Vec<_> = endpoints.iter().map(encode_one).collect::<Result<_, _>>()?;
+    let lb_endpoints: Vec<_> = endpoints
+        .iter()
+        .map(|endpoint| encode_one(endpoint, flavour))
+        .collect::<Result<_, _>>()?;
     let group = LocalityLbEndpoints { lb_endpoints };
     Ok(ClusterLoadAssignment {
         cluster_name: cluster.to_owned(),
@@ -49,11 +57,15 @@ pub fn encode(cluster: &str, endpoints: &[Endpoint]) -> Result<ClusterLoadAssign
     })
 }
 
-fn encode_one(endpoint: &Endpoint) -> Result<LbEndpoint, Error> {
-    let metadata = metadata::Builder::default().list(IDENTITIES, &endpoint.identities);
-    let metadata = match endpoint.transport {
+fn encode_one(endpoint: &Endpoint, flavour: Flavour) -> Result<LbEndpoint, Error> {
+    let metadata = match flavour {
+        Flavour::Leno => metadata::Builder::default().list(IDENTITIES, &endpoint.identities),
+        // Which names may answer is known to the cluster's socket.
+        Flavour::Envoy => metadata::Builder::default(),
+    };
+    let metadata = match flavour.transport(endpoint.transport) {
         Transport::Plaintext => metadata,
-        Transport::Mtls | Transport::Leno => metadata.socket_match(KEY, endpoint.transport.label()),
+        mesh @ (Transport::Mtls | Transport::Leno) => metadata.socket_match(KEY, mesh.label()),
     };
     Ok(LbEndpoint {
         endpoint: Some(Message {

@@ -5,6 +5,7 @@
 //! never do I/O outside of [`grpc`], and never take keys of the mesh from anyone.
 
 // resources: the one door, what comes through it, and what is checked there
+pub mod flavour;
 pub mod kind;
 pub mod resource;
 
@@ -17,6 +18,7 @@ pub mod secret;
 mod address;
 mod any;
 mod check;
+mod envoy;
 pub mod error;
 mod fields;
 mod metadata;

@@ -14,8 +14,10 @@ use model::{Direction, Listener, ListenerProtocol, Route, TlsMode};
 
 use crate::any::{self, Typed, pack};
 use crate::check;
+use crate::envoy;
 use crate::error::Error;
 use crate::fields::Notes;
+use crate::flavour::Flavour;
 use crate::metadata;
 use crate::place::Place;
 use crate::proto::google::{BoolValue, Duration};
@@ -82,16 +84,54 @@ pub fn canonical(listener: &Listener) -> Listener {
 ///
 /// # Errors
 /// A listener, or routes, that break their own invariants.
-pub fn encode(listener: &Listener) -> Result<Message, Error> {
+pub fn encode(listener: &Listener, flavour: Flavour) -> Result<Message, Error> {
     check_listener(listener)?;
     route::check_all(&listener.routes, &ROOT)?;
     let routes = route::canonical(&listener.routes);
-    let chains = chain::plan(listener, &opaque::select(listener, &routes, &ROOT)?);
+    let chains = chain::plan(
+        listener,
+        &opaque::select(listener, &routes, &ROOT)?,
+        flavour,
+    );
     let mut addresses = listener
         .addresses()
         .enumerate()
         .map(|(index, it)| address::encode(it, &ROOT.item("addresses", index)));
-    let auto = listener.protocol == ListenerProtocol::Auto;
+    Ok(Message {
+        name: listener.name.clone(),
+        address: addresses.next().transpose()?,
+        additional_addresses: addresses
+            .map(|address| address.map(|it| AdditionalAddress { address: Some(it) }))
+            .collect::<Result<_, _>>()?,
+        filter_chains: chains
+            .iter()
+            .map(|chain| chain::encode(chain, flavour))
+            .collect(),
+        use_original_dst: listener
+            .original_destination
+            .then_some(BoolValue { value: true }),
+        metadata: match flavour {
+            Flavour::Leno => encode_metadata(listener).build(),
+            Flavour::Envoy => None,
+        },
+        listener_filters: listener_filters(listener, flavour),
+        listener_filters_timeout: match flavour {
+            Flavour::Leno => detect_timeout(listener),
+            Flavour::Envoy => {
+                detect_timeout(listener).or_else(|| Some(envoy::first_byte_timeout()))
+            }
+        },
+        continue_on_listener_filters_timeout: detect_timeout(listener).is_some(),
+        traffic_direction: match listener.direction {
+            Direction::Inbound => INBOUND,
+            Direction::Outbound => OUTBOUND,
+        },
+        bind_to_port: (!listener.bind).then_some(BoolValue { value: false }),
+    })
+}
+
+/// What Envoy has no words for.
+fn encode_metadata(listener: &Listener) -> metadata::Builder {
     let metadata = metadata::Builder::default().list(NAMES, &listener.names);
     let metadata = metadata.list(hosts::KEY, &hosts::encode(&listener.hosts));
     let metadata = match &listener.port_name {
@@ -102,30 +142,10 @@ pub fn encode(listener: &Listener) -> Result<Message, Error> {
         Some(edge) => metadata.text(edge::KEY, edge::word(edge)),
         None => metadata,
     };
-    let metadata = match auto {
-        true => metadata.text(OPAQUE, BY_ROUTES),
-        false => metadata,
-    };
-    Ok(Message {
-        name: listener.name.clone(),
-        address: addresses.next().transpose()?,
-        additional_addresses: addresses
-            .map(|address| address.map(|it| AdditionalAddress { address: Some(it) }))
-            .collect::<Result<_, _>>()?,
-        filter_chains: chains.iter().map(chain::encode).collect(),
-        use_original_dst: listener
-            .original_destination
-            .then_some(BoolValue { value: true }),
-        metadata: metadata.build(),
-        listener_filters: listener_filters(listener),
-        listener_filters_timeout: detect_timeout(listener),
-        continue_on_listener_filters_timeout: detect_timeout(listener).is_some(),
-        traffic_direction: match listener.direction {
-            Direction::Inbound => INBOUND,
-            Direction::Outbound => OUTBOUND,
-        },
-        bind_to_port: (!listener.bind).then_some(BoolValue { value: false }),
-    })
+    match listener.protocol {
+        ListenerProtocol::Auto => metadata.text(OPAQUE, BY_ROUTES),
+        ListenerProtocol::Http | ListenerProtocol::Tcp => metadata,
+    }
 }
 
 fn check_listener(listener: &Listener) -> Result<(), Error> {
@@ -174,7 +194,7 @@ fn detect_timeout(listener: &Listener) -> Option<Duration> {
     })
 }
 
-fn listener_filters(listener: &Listener) -> Vec<ListenerFilter> {
+fn listener_filters(listener: &Listener, flavour: Flavour) -> Vec<ListenerFilter> {
     fn filter(name: &str, config: &impl Typed) -> ListenerFilter {
         ListenerFilter {
             name: name.to_owned(),
@@ -195,7 +215,8 @@ fn listener_filters(listener: &Listener) -> Vec<ListenerFilter> {
             .then(|| filter(PROXY_PROTOCOL, &ProxyProtocol {})),
         (is_auto || is_told_apart || listener.tls == TlsMode::Strict)
             .then(|| filter(TLS_INSPECTOR, &TlsInspector {})),
-        is_auto.then(|| filter(HTTP_INSPECTOR, &HttpInspector {})),
+        (is_auto || chain::notes_protocol(listener, flavour))
+            .then(|| filter(HTTP_INSPECTOR, &HttpInspector {})),
     ];
     filters.into_iter().flatten().collect()
 }
@@ -230,7 +251,8 @@ pub(crate) fn decode(message: &Message, notes: &mut Notes) -> Result<Listener, E
         routes: Vec::new(),
     };
     check_listener(&listener)?;
-    chain::check_same(&chains, &chain::plan(&listener, &parts.opaque), &ROOT)?;
+    let planned = chain::plan(&listener, &parts.opaque, Flavour::Leno);
+    chain::check_same(&chains, &planned, &ROOT)?;
     if listener.protocol == ListenerProtocol::Tcp {
         let routes = opaque::without_nowhere(parts.opaque);
         route::check_all(&routes, &ROOT)?;

@@ -12,7 +12,7 @@ use crate::proto::google::{Kind, ListValue, Struct, Value};
 /// Our name among those of metadata.
 const OURS: &str = "leno.dev";
 /// Envoy's name for what chooses an endpoint's transport socket.
-const SOCKET_MATCH: &str = "envoy.transport_socket_match";
+pub(crate) const SOCKET_MATCH: &str = "envoy.transport_socket_match";
 
 /// Metadata in the making.
 #[derive(Default)]

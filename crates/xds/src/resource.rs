@@ -7,6 +7,7 @@ use prost::Message;
 
 use crate::error::{Decoded, Error};
 use crate::fields;
+use crate::flavour::Flavour;
 use crate::kind::Kind;
 use crate::place::Place;
 use crate::secret::Certificate;
@@ -71,22 +72,32 @@ impl Resource {
     }
 }
 
-/// The bytes of a resource: the same for the same resource, whoever makes them.
+/// The bytes of a resource for our own sidecar: the same for the same resource, whoever makes them.
 ///
 /// # Errors
 /// When the resource breaks its own invariants.
 pub fn encode(resource: &Resource) -> Result<Bytes, Error> {
+    encode_for(Flavour::Leno, resource)
+}
+
+/// The bytes of a resource for whoever it is. [`decode`] reads Leno's alone.
+///
+/// # Errors
+/// When the resource breaks its own invariants.
+pub fn encode_for(flavour: Flavour, resource: &Resource) -> Result<Bytes, Error> {
     let bytes = match resource {
         Resource::Bundle(bundle) => secret::encode(bundle)?.encode_to_vec(),
         Resource::Certificate(certificate) => {
             secret::encode_certificate(certificate)?.encode_to_vec()
         }
-        Resource::Cluster(cluster) => cluster::encode(cluster)?.encode_to_vec(),
+        Resource::Cluster(cluster) => cluster::encode(cluster, flavour)?.encode_to_vec(),
         Resource::Endpoints { cluster, endpoints } => {
-            endpoint::encode(cluster, endpoints)?.encode_to_vec()
+            endpoint::encode(cluster, endpoints, flavour)?.encode_to_vec()
         }
-        Resource::Listener(listener) => listener::encode(listener)?.encode_to_vec(),
-        Resource::Routes { listener, routes } => route::encode(listener, routes)?.encode_to_vec(),
+        Resource::Listener(listener) => listener::encode(listener, flavour)?.encode_to_vec(),
+        Resource::Routes { listener, routes } => {
+            route::encode(listener, routes, flavour)?.encode_to_vec()
+        }
     };
     Ok(bytes.into())
 }

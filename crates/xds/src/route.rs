@@ -15,7 +15,9 @@ use std::collections::HashSet;
 use model::{HostMatch, PathChange, Redirect, Route};
 
 use crate::check;
+use crate::envoy;
 use crate::error::Error;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::route::{RouteConfiguration, VirtualHost};
 
@@ -36,17 +38,24 @@ const PAIRS_MAX: usize = 4 * 1024;
 ///
 /// # Errors
 /// Routes that break their own invariants, and the filter for tests, which does not travel.
-pub fn encode(name: &str, routes: &[Route]) -> Result<RouteConfiguration, Error> {
+pub fn encode(name: &str, routes: &[Route], flavour: Flavour) -> Result<RouteConfiguration, Error> {
     check::name(name, &ROOT.field("name"))?;
     check_all(routes, &ROOT)?;
     let host = |(hosts, entries): (Vec<HostMatch>, Vec<Entry>)| VirtualHost {
         name: domain(&hosts[0]),
         domains: hosts.iter().map(domain).collect(),
-        routes: entries.iter().map(rule::encode).collect(),
+        routes: entries
+            .iter()
+            .map(|entry| rule::encode(entry, flavour))
+            .collect(),
     };
     Ok(RouteConfiguration {
         name: name.to_owned(),
         virtual_hosts: Table::build(routes).into_groups().map(host).collect(),
+        request_headers_to_remove: match flavour {
+            Flavour::Leno => Vec::new(),
+            Flavour::Envoy => envoy::REQUEST_HEADERS.map(str::to_owned).to_vec(),
+        },
         ignore_port_in_host_matching: true,
     })
 }

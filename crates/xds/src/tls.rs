@@ -7,7 +7,9 @@ use model::{Protocol, ProxyProtocol, Transport};
 
 use crate::any::{self, pack, unpack};
 use crate::check;
+use crate::envoy;
 use crate::error::Error;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::core::{
     AggregatedConfigSource, ConfigSource, ProxyProtocolConfig, StringMatcher, TransportSocket,
@@ -26,8 +28,8 @@ pub const CERTIFICATE: &str = "default";
 
 /// The hop between two sidecars of ours: requests of many connections on one.
 pub(crate) const ALPN_HOP: &str = "leno/1";
-const ALPN_H2: &str = "leno-h2";
-const ALPN_HTTP1: &str = "leno-http/1.1";
+pub(crate) const ALPN_H2: &str = "leno-h2";
+pub(crate) const ALPN_HTTP1: &str = "leno-http/1.1";
 /// Connections that are passed on unread.
 pub(crate) const ALPN_TCP: &str = "leno-tcp";
 
@@ -41,7 +43,7 @@ const SOCKET_PROXY_PROTOCOL: &str = "envoy.transport_sockets.upstream_proxy_prot
 const TLS_1_2: i32 = 3;
 const TLS_1_3: i32 = 4;
 /// What clients outside of the mesh are offered.
-const ALPN_PUBLIC: [&str; 2] = ["h2", "http/1.1"];
+pub(crate) const ALPN_PUBLIC: [&str; 2] = ["h2", "http/1.1"];
 const SAN_URI: i32 = 3;
 const API_V3: i32 = 2;
 
@@ -72,6 +74,7 @@ pub(crate) fn ads() -> ConfigSource {
     ConfigSource {
         ads: Some(AggregatedConfigSource {}),
         resource_api_version: API_V3,
+        ..ConfigSource::default()
     }
 }
 
@@ -87,7 +90,7 @@ pub(crate) fn check_ads(source: Option<&ConfigSource>, at: &Place<'_>) -> Result
     Ok(())
 }
 
-fn common(alpn: Vec<String>) -> CommonTlsContext {
+fn common(alpn: Vec<String>, flavour: Flavour) -> CommonTlsContext {
     CommonTlsContext {
         tls_params: Some(TlsParameters {
             tls_minimum_protocol_version: TLS_1_3,
@@ -96,7 +99,10 @@ fn common(alpn: Vec<String>) -> CommonTlsContext {
         alpn_protocols: alpn,
         tls_certificate_sds_secret_configs: vec![SdsSecretConfig {
             name: CERTIFICATE.to_owned(),
-            sds_config: None,
+            sds_config: match flavour {
+                Flavour::Leno => None,
+                Flavour::Envoy => Some(envoy::companion()),
+            },
         }],
         ..CommonTlsContext::default()
     }
@@ -117,19 +123,20 @@ fn socket(name: &str, config: &impl any::Typed) -> TransportSocket {
 }
 
 /// For connections that come with mesh TLS and one of these protocols.
-pub(crate) fn encode_downstream(protocols: &[String]) -> TransportSocket {
+pub(crate) fn encode_downstream(protocols: &[String], flavour: Flavour) -> TransportSocket {
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
             validation_context_sds_secret_config: trust_bundle(),
-            ..common(protocols.to_vec())
+            ..common(protocols.to_vec(), flavour)
         }),
         require_client_certificate: Some(BoolValue { value: true }),
     };
     socket(SOCKET_TLS, &context)
 }
 
-/// For connections that come with TLS from outside of the mesh, and are shown a certificate.
-pub(crate) fn encode_public(certificate: &str) -> TransportSocket {
+/// For connections that come with TLS and one of these protocols from outside of the mesh, and are
+/// shown a certificate.
+pub(crate) fn encode_public(certificate: &str, protocols: &[&str]) -> TransportSocket {
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
@@ -140,7 +147,8 @@ pub(crate) fn encode_public(certificate: &str) -> TransportSocket {
                 name: certificate.to_owned(),
                 sds_config: Some(ads()),
             }],
-            ..common(ALPN_PUBLIC.map(str::to_owned).to_vec())
+            alpn_protocols: protocols.iter().map(|it| (*it).to_owned()).collect(),
+            ..CommonTlsContext::default()
         }),
         require_client_certificate: None,
     };
@@ -267,10 +275,14 @@ fn check_trust_bundle(config: Option<&SdsSecretConfig>, at: &Place<'_>) -> Resul
 }
 
 /// For connections to endpoints of a cluster that speak `protocol`.
-pub(crate) fn encode_upstream(of: &Socket, protocol: Protocol) -> TransportSocket {
+pub(crate) fn encode_upstream(
+    of: &Socket,
+    protocol: Protocol,
+    flavour: Flavour,
+) -> TransportSocket {
     let plain = match of.transport {
         Transport::Plaintext => socket(SOCKET_RAW, &RawBuffer {}),
-        Transport::Mtls | Transport::Leno => socket(SOCKET_TLS, &upstream(of, protocol)),
+        Transport::Mtls | Transport::Leno => socket(SOCKET_TLS, &upstream(of, protocol, flavour)),
     };
     let Some(version) = of.proxy_protocol else {
         return plain;
@@ -287,7 +299,7 @@ pub(crate) fn encode_upstream(of: &Socket, protocol: Protocol) -> TransportSocke
     socket(SOCKET_PROXY_PROTOCOL, &wrapped)
 }
 
-fn upstream(of: &Socket, protocol: Protocol) -> UpstreamTlsContext {
+fn upstream(of: &Socket, protocol: Protocol, flavour: Flavour) -> UpstreamTlsContext {
     let exact = |id: &String| SubjectAltNameMatcher {
         san_type: SAN_URI,
         matcher: Some(StringMatcher {
@@ -304,7 +316,7 @@ fn upstream(of: &Socket, protocol: Protocol) -> UpstreamTlsContext {
                 default_validation_context: Some(names),
                 validation_context_sds_secret_config: trust_bundle(),
             }),
-            ..common(offer(of.transport, protocol))
+            ..common(offer(of.transport, protocol), flavour)
         }),
     }
 }

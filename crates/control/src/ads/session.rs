@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use xds::delta::server::{Error as StreamError, Event, Response, Stream};
+use xds::flavour::Flavour;
 use xds::grpc::server::Call;
 use xds::grpc::{Code, Error, Receiver, Sender, Status};
 use xds::proto::discovery::DeltaDiscoveryRequest;
 
 use super::proxies::Seat;
-use super::status_of;
+use super::{not_on_envoy, status_of};
 use crate::kinds::WorkloadKey;
 use crate::log;
 use crate::metrics::Metrics;
@@ -32,6 +33,7 @@ pub(super) struct Session {
     stream: Stream,
     workload: WorkloadKey,
     identity: String,
+    flavour: Flavour,
     /// What it saw last.
     reach: Reach,
     catalogue: watch::Receiver<Arc<Catalogue>>,
@@ -47,11 +49,12 @@ impl Session {
         metrics: Arc<Metrics>,
         workload: WorkloadKey,
         own: &Own,
-        catalogue: &Catalogue,
+        sight: &Sight<'_>,
         seat: Seat,
     ) -> Box<Self> {
         Box::new(Self {
-            stream: Stream::new(&own.sight(catalogue, &own.reach)),
+            stream: Stream::new(sight),
+            flavour: sight.flavour(),
             workload,
             identity: own.identity.clone(),
             reach: own.reach.clone(),
@@ -188,7 +191,8 @@ impl Session {
             return Err(Status::new(Code::PermissionDenied, message));
         };
         let is_news = catalogue.generation != self.stream.generation();
-        let sight = own.sight(&catalogue, &self.reach);
+        let sight = own.sight_of(self.flavour, &catalogue, &self.reach);
+        let sight = sight.ok_or_else(not_on_envoy)?;
         let result = self
             .stream
             .advance(&sight)

@@ -27,6 +27,17 @@ fn a_nodes_id_is_a_name_and_a_namespace() {
 }
 
 #[test]
+fn envoy_is_told_apart_by_what_it_calls_itself() {
+    for (agent, flavour) in [
+        ("envoy", Flavour::Envoy),
+        ("leno-proxy", Flavour::Leno),
+        ("", Flavour::Leno),
+    ] {
+        assert_eq!(flavour_of(&node("web.default", agent)), flavour, "{agent}");
+    }
+}
+
+#[test]
 fn what_a_client_calls_itself_is_one_short_line() {
     assert_eq!(agent_of(&node("", "leno\n\u{1b}[1m")), "leno[1m 1");
     assert_eq!(agent_of(&Node::default()), "");

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use xds::delta::ids::Id;
 use xds::delta::server::{Change, Entry, View};
+use xds::flavour::Flavour;
 use xds::kind::Kind;
 
 use super::table::{Owner, Place, Table, own_id, shared_id};
@@ -29,6 +30,9 @@ pub struct Catalogue {
     pub mesh: Arc<Mesh>,
     pub(super) complete_since: u64,
     pub(super) shared: Tables,
+    /// The same for Envoys, but for secrets, which are no other; `None` while no workload is on
+    /// one, so that a mesh without any holds nothing for them.
+    pub(super) envoy: Option<Tables>,
     pub(super) workloads: BTreeMap<WorkloadKey, Arc<Own>>,
 }
 
@@ -42,6 +46,8 @@ pub struct Own {
     /// Whether it has all of its listeners itself.
     pub is_explicit: bool,
     pub(super) tables: Tables,
+    /// The same for its Envoy, if it is on one.
+    pub(super) envoy: Option<Tables>,
     /// The generation in which the workload came.
     pub(super) since: u64,
 }
@@ -51,6 +57,7 @@ pub struct Own {
 pub struct Sight<'a> {
     catalogue: &'a Catalogue,
     own: &'a Own,
+    flavour: Flavour,
     /// Which Services the stream saw last.
     previous: &'a Reach,
 }
@@ -65,6 +72,7 @@ impl Catalogue {
             mesh: Arc::default(),
             complete_since: 1,
             shared: Default::default(),
+            envoy: None,
             workloads: BTreeMap::new(),
         }
     }
@@ -78,8 +86,10 @@ impl Catalogue {
     /// How many resources there are of a kind, and how many bytes they have.
     #[must_use]
     pub fn size(&self, kind: Kind) -> (usize, usize) {
-        let own = self.workloads.values().map(|own| &own.tables[kind.index()]);
-        let tables = std::iter::once(&self.shared[kind.index()]).chain(own);
+        let shared = std::iter::once(&self.shared).chain(&self.envoy);
+        let own = self.workloads.values();
+        let own = own.flat_map(|own| std::iter::once(&own.tables).chain(&own.envoy));
+        let tables = shared.chain(own).map(|tables| &tables[kind.index()]);
         let places = tables.flat_map(|table| table.iter());
         let told = places.filter_map(|(_, place)| place.told());
         told.fold((0, 0), |(count, bytes), told| {
@@ -90,7 +100,16 @@ impl Catalogue {
     /// How many resources are remembered though they are gone.
     #[must_use]
     pub fn tombstones(&self) -> usize {
-        self.shared.iter().map(|table| table.tombstones()).sum()
+        let tables = self.shared.iter().chain(self.envoy.iter().flatten());
+        tables.map(|table| table.tombstones()).sum()
+    }
+
+    /// What all who hear this flavour share; `None` if nobody does.
+    pub(super) const fn shared_mut(&mut self, flavour: Flavour) -> Option<&mut Tables> {
+        match flavour {
+            Flavour::Leno => Some(&mut self.shared),
+            Flavour::Envoy => self.envoy.as_mut(),
+        }
     }
 }
 
@@ -101,7 +120,29 @@ impl Own {
         Sight {
             catalogue,
             own: self,
+            flavour: Flavour::Leno,
             previous,
+        }
+    }
+
+    /// The same for who hears that flavour; `None` if the workload has nobody who does.
+    #[must_use]
+    pub fn sight_of<'a>(
+        &'a self,
+        flavour: Flavour,
+        catalogue: &'a Catalogue,
+        previous: &'a Reach,
+    ) -> Option<Sight<'a>> {
+        let is_told = flavour == Flavour::Leno || self.envoy.is_some();
+        let sight = self.sight(catalogue, previous);
+        is_told.then_some(Sight { flavour, ..sight })
+    }
+
+    /// Its own of that flavour.
+    pub(super) const fn tables_mut(&mut self, flavour: Flavour) -> Option<&mut Tables> {
+        match flavour {
+            Flavour::Leno => Some(&mut self.tables),
+            Flavour::Envoy => self.envoy.as_mut(),
         }
     }
 
@@ -119,17 +160,31 @@ impl Own {
 }
 
 impl<'a> Sight<'a> {
+    /// Which flavour it is of.
+    #[must_use]
+    pub const fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
     /// Nothing, of what the sidecar has itself.
     fn shared(&self, kind: Kind) -> &'a Table {
         static NOTHING: LazyLock<Table> = LazyLock::new(Table::default);
         match kind {
             Kind::Listener | Kind::Routes if self.own.is_explicit => &NOTHING,
-            _ => &self.catalogue.shared[kind.index()],
+            _ => self.table(&self.catalogue.shared, self.catalogue.envoy.as_ref(), kind),
         }
     }
 
     fn own(&self, kind: Kind) -> &'a Table {
-        &self.own.tables[kind.index()]
+        self.table(&self.own.tables, self.own.envoy.as_ref(), kind)
+    }
+
+    /// The one of its flavour. Secrets have one.
+    fn table(&self, leno: &'a Tables, envoy: Option<&'a Tables>, kind: Kind) -> &'a Table {
+        match (self.flavour, envoy) {
+            (Flavour::Envoy, Some(envoy)) if kind != Kind::Secret => &envoy[kind.index()],
+            _ => &leno[kind.index()],
+        }
     }
 
     fn is_visible(&self, place: &Place) -> bool {

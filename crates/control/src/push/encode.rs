@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use model::{Cluster, Discovery, Listener, TrustBundle};
 use xds::delta::server::Entry;
+use xds::flavour::Flavour;
 use xds::kind::Kind;
 use xds::resource::{self, Resource};
 use xds::secret::Certificate;
@@ -18,18 +19,23 @@ pub(super) struct Encoded {
 }
 
 /// The resources of a part of the mesh.
-pub(super) fn parts(listeners: &[Listener], clusters: &[Cluster]) -> Vec<Encoded> {
-    let listeners = listeners.iter().flat_map(listener);
-    let clusters = clusters.iter().flat_map(cluster);
+pub(super) fn parts(
+    listeners: &[Listener],
+    clusters: &[Cluster],
+    flavour: Flavour,
+) -> Vec<Encoded> {
+    let listeners = listeners.iter().flat_map(|it| listener(it, flavour));
+    let clusters = clusters.iter().flat_map(|it| cluster(it, flavour));
     listeners.chain(clusters).collect()
 }
 
-/// The trust bundle.
+/// The trust bundle. A secret is the same in every flavour.
 pub(super) fn bundle(bundle: &TrustBundle) -> Encoded {
     encoded(
         Kind::Secret,
         &bundle.name,
         &Resource::Bundle(bundle.clone()),
+        Flavour::Leno,
     )
 }
 
@@ -37,16 +43,17 @@ pub(super) fn bundle(bundle: &TrustBundle) -> Encoded {
 pub(super) fn certificates(certificates: &[Certificate]) -> Vec<Encoded> {
     let one = |certificate: &Certificate| {
         let resource = Resource::Certificate(certificate.clone());
-        encoded(Kind::Secret, &certificate.name, &resource)
+        encoded(Kind::Secret, &certificate.name, &resource, Flavour::Leno)
     };
     certificates.iter().map(one).collect()
 }
 
-fn listener(listener: &Listener) -> Vec<Encoded> {
+fn listener(listener: &Listener, flavour: Flavour) -> Vec<Encoded> {
     let told = encoded(
         Kind::Listener,
         &listener.name,
         &Resource::Listener(listener.clone()),
+        flavour,
     );
     if !xds::listener::has_routes(listener) {
         return vec![told];
@@ -55,24 +62,28 @@ fn listener(listener: &Listener) -> Vec<Encoded> {
         listener: listener.name.clone(),
         routes: listener.routes.clone(),
     };
-    vec![told, encoded(Kind::Routes, &listener.name, &routes)]
+    let routes = encoded(Kind::Routes, &listener.name, &routes, flavour);
+    vec![told, routes]
 }
 
-fn cluster(cluster: &Cluster) -> Vec<Encoded> {
+fn cluster(cluster: &Cluster, flavour: Flavour) -> Vec<Encoded> {
     let mut told = encoded(
         Kind::Cluster,
         &cluster.name,
         &Resource::Cluster(cluster.clone()),
+        flavour,
     );
     if cluster.discovery == Discovery::Static {
         return vec![told];
     }
-    if cluster.discovery == Discovery::OnDemand {
+    // Envoy asks for all endpoints at once.
+    if cluster.discovery == Discovery::OnDemand && flavour == Flavour::Leno {
         let eager = Cluster {
             discovery: Discovery::Eager,
             ..cluster.clone()
         };
-        let eager = entry(Kind::Cluster, &cluster.name, &Resource::Cluster(eager));
+        let eager = Resource::Cluster(eager);
+        let eager = entry(Kind::Cluster, &cluster.name, &eager, flavour);
         told.told = told.told.and_then(|told| {
             let eager = Some(eager?);
             Ok(Told { eager, ..told })
@@ -82,16 +93,22 @@ fn cluster(cluster: &Cluster) -> Vec<Encoded> {
         cluster: cluster.name.clone(),
         endpoints: cluster.endpoints.clone(),
     };
-    vec![told, encoded(Kind::Endpoints, &cluster.name, &endpoints)]
+    let endpoints = encoded(Kind::Endpoints, &cluster.name, &endpoints, flavour);
+    vec![told, endpoints]
 }
 
-fn encoded(kind: Kind, name: &str, resource: &Resource) -> Encoded {
-    let told = entry(kind, name, resource).map(|entry| Told { entry, eager: None });
+fn encoded(kind: Kind, name: &str, resource: &Resource, flavour: Flavour) -> Encoded {
+    let told = entry(kind, name, resource, flavour).map(|entry| Told { entry, eager: None });
     let name = name.to_owned();
     Encoded { kind, name, told }
 }
 
-fn entry(kind: Kind, name: &str, resource: &Resource) -> Result<Entry, xds::error::Error> {
-    let value: Bytes = resource::encode(resource)?;
+fn entry(
+    kind: Kind,
+    name: &str,
+    resource: &Resource,
+    flavour: Flavour,
+) -> Result<Entry, xds::error::Error> {
+    let value: Bytes = resource::encode_for(flavour, resource)?;
     Ok(Entry::new(kind, name.to_owned(), value))
 }

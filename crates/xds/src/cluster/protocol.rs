@@ -6,36 +6,45 @@ use std::collections::BTreeMap;
 use model::Protocol;
 
 use crate::any::{pack, unpack};
+use crate::envoy;
 use crate::error::Error;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::cluster::{
     Cluster, ExplicitHttpConfig, HttpProtocolOptions, UseDownstreamHttpConfig,
 };
-use crate::proto::core::{Http1ProtocolOptions, Http2ProtocolOptions};
 use crate::proto::google::Any;
 
 /// Both the key and the name of the type.
 const OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-pub(super) fn encode(protocol: Protocol) -> BTreeMap<String, Any> {
-    let explicit = |http1: bool| HttpProtocolOptions {
+pub(super) fn encode(protocol: Protocol, flavour: Flavour) -> BTreeMap<String, Any> {
+    let (http1, http2, pool) = match flavour {
+        Flavour::Leno => Default::default(),
+        Flavour::Envoy => (envoy::http1(), envoy::http2(), Some(envoy::pool())),
+    };
+    let explicit = |is_http1: bool| HttpProtocolOptions {
         explicit_http_config: Some(ExplicitHttpConfig {
-            http_protocol_options: http1.then_some(Http1ProtocolOptions {}),
-            http2_protocol_options: (!http1).then_some(Http2ProtocolOptions {}),
+            http_protocol_options: is_http1.then(|| http1.clone()),
+            http2_protocol_options: (!is_http1).then(|| http2.clone()),
         }),
-        use_downstream_protocol_config: None,
+        ..HttpProtocolOptions::default()
     };
     let options = match protocol {
         Protocol::Tcp => return BTreeMap::new(),
         Protocol::Http1 => explicit(true),
         Protocol::Http2 => explicit(false),
         Protocol::Auto => HttpProtocolOptions {
-            explicit_http_config: None,
             use_downstream_protocol_config: Some(UseDownstreamHttpConfig {
-                http_protocol_options: Some(Http1ProtocolOptions {}),
-                http2_protocol_options: Some(Http2ProtocolOptions {}),
+                http_protocol_options: Some(http1),
+                http2_protocol_options: Some(http2),
             }),
+            ..HttpProtocolOptions::default()
         },
+    };
+    let options = HttpProtocolOptions {
+        common_http_protocol_options: pool,
+        ..options
     };
     BTreeMap::from([(OPTIONS.to_owned(), pack(&options))])
 }

@@ -3,13 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use model::{Balance, Cluster, Discovery, ProxyProtocol, Transport};
+use model::{Balance, Cluster, Discovery, Protocol, ProxyProtocol, Transport};
 
+use crate::envoy::{self, Alpn};
 use crate::error::Error;
+use crate::flavour::Flavour;
 use crate::metadata::{as_single, single};
 use crate::place::Place;
 use crate::proto::cluster::{Cluster as Message, TransportSocketMatch};
 use crate::proto::core::TransportSocket;
+use crate::proto::envoy::Matcher;
 use crate::tls::{self, Socket};
 
 /// The key that endpoints and sockets are matched by; its value is a transport's word.
@@ -17,19 +20,21 @@ pub(crate) const KEY: &str = "leno";
 
 const MESH: [Transport; 2] = [Transport::Leno, Transport::Mtls];
 
-/// Both fields of a cluster that have sockets.
+/// The fields of a cluster that have sockets, or choose one.
 pub(super) struct Sockets {
     pub(super) matches: Vec<TransportSocketMatch>,
     pub(super) default: Option<TransportSocket>,
+    /// Where more than the endpoint decides.
+    pub(super) matcher: Option<Matcher>,
 }
 
-pub(super) fn encode(cluster: &Cluster) -> Sockets {
+pub(super) fn encode(cluster: &Cluster, flavour: Flavour) -> Sockets {
     let identities: BTreeSet<_> = cluster
         .endpoints
         .iter()
         .flat_map(|endpoint| endpoint.identities.iter().cloned())
         .collect();
-    let socket = |transport: Transport| {
+    let socket = |transport: Transport, protocol: Protocol| {
         let socket = Socket {
             transport,
             identities: match transport {
@@ -38,28 +43,47 @@ pub(super) fn encode(cluster: &Cluster) -> Sockets {
             },
             proxy_protocol: cluster.proxy_protocol,
         };
-        tls::encode_upstream(&socket, cluster.protocol)
+        tls::encode_upstream(&socket, protocol, flavour)
     };
-    let entry = |transport: Transport| TransportSocketMatch {
-        name: transport.label().to_owned(),
+    let entry = |name: &str, transport: Transport, protocol| TransportSocketMatch {
+        name: name.to_owned(),
         r#match: Some(single(KEY, transport.label())),
-        transport_socket: Some(socket(transport)),
+        transport_socket: Some(socket(transport, protocol)),
     };
+    let protocol = cluster.protocol;
     let has_mesh = !identities.is_empty();
-    let default = default(cluster);
+    let default = default(cluster, flavour);
     let is_plain = default == Transport::Plaintext && cluster.proxy_protocol.is_none();
+    let default_socket = (!is_plain).then(|| socket(default, protocol));
+    if flavour == Flavour::Envoy && protocol == Protocol::Auto && has_mesh {
+        let of = |alpn: Alpn| entry(alpn.word(), Transport::Mtls, alpn.protocol());
+        let to_destination = cluster.balance == Balance::OriginalDestination;
+        let word = (!to_destination).then(|| Transport::Mtls.label());
+        let is_chosen = !to_destination || default == Transport::Mtls;
+        return Sockets {
+            matches: Alpn::ALL.map(of).to_vec(),
+            default: default_socket,
+            matcher: is_chosen.then(|| envoy::socket_matcher(word)),
+        };
+    }
+    // Both, so that an endpoint that changes does not wait for its cluster.
+    let mesh = MESH.into_iter();
+    let mesh = mesh.filter(|it| has_mesh && flavour.transport(*it) == *it);
     Sockets {
-        // Both, so that an endpoint that changes does not wait for its cluster.
-        matches: MESH.into_iter().filter(|_| has_mesh).map(entry).collect(),
-        default: (!is_plain).then(|| socket(default)),
+        matches: mesh.map(|it| entry(it.label(), it, protocol)).collect(),
+        default: default_socket,
+        matcher: None,
     }
 }
 
 /// Where Envoy has no endpoints, it has nothing else to go by: there mesh TLS is spoken if all of
 /// ours would be spoken to so.
-fn default(cluster: &Cluster) -> Transport {
+fn default(cluster: &Cluster, flavour: Flavour) -> Transport {
     let to_destination = cluster.balance == Balance::OriginalDestination;
-    let mut transports = cluster.endpoints.iter().map(|endpoint| endpoint.transport);
+    let mut transports = cluster
+        .endpoints
+        .iter()
+        .map(|endpoint| flavour.transport(endpoint.transport));
     match transports.next() {
         Some(first) if to_destination && transports.all(|other| other == first) => first,
         _ => Transport::Plaintext,

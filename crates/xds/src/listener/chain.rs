@@ -2,14 +2,17 @@
 //! which chains a listener has; whatever else comes is refused, since chains that choose in another
 //! way than ours would leave some connections out, or let some in.
 
-use model::{Listener, ListenerProtocol, Route, Shown, TlsMode};
+use model::{Direction, Listener, ListenerProtocol, Route, Shown, TlsMode};
 
 use super::http::{self, Http};
 use super::{edge, opaque};
 use crate::any;
+use crate::envoy::{self, Alpn, Codec};
 use crate::error::Error;
 use crate::fields::Notes;
+use crate::flavour::Flavour;
 use crate::place::Place;
+use crate::proto::google::UInt32Value;
 use crate::proto::listener::{Filter, FilterChain, FilterChainMatch};
 use crate::proto::network::HttpConnections;
 use crate::tls::{self, Downstream};
@@ -32,8 +35,20 @@ pub(super) struct Chain {
     /// ask for.
     shown: Option<Shown>,
     does: Does,
+    besides: Besides,
     /// For people.
     label: Label,
+}
+
+/// What only Envoy is told. Invariant: nothing, on chains that are read.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Besides {
+    /// Where the connection was made to, if that matters.
+    port: Option<u16>,
+    /// What HTTP is spoken.
+    codec: Codec,
+    /// What is noted for upstream connections.
+    note: Option<Alpn>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -70,20 +85,48 @@ fn owned(words: &[&str]) -> Vec<String> {
 }
 
 /// The chains of a listener whose opaque connections have these routes.
-pub(super) fn plan(listener: &Listener, opaque: &[Route]) -> Vec<Chain> {
+pub(super) fn plan(listener: &Listener, opaque: &[Route], flavour: Flavour) -> Vec<Chain> {
+    let plan = Plan {
+        listener,
+        opaque,
+        flavour,
+    };
     let mut chains = Vec::new();
     if listener.tls != TlsMode::Disabled {
-        plan_mesh(listener, opaque, &mut chains);
+        plan.mesh(&mut chains);
     }
     match edge::shown(listener) {
-        Some(shown) => plan_public(listener, shown, &mut chains),
+        Some(shown) => plan.public(shown, &mut chains),
         None if listener.tls == TlsMode::Strict => {}
-        None => plan_plaintext(listener, opaque, &mut chains),
+        None => plan.plaintext(&mut chains),
+    }
+    if flavour == Flavour::Envoy && listener.bind && listener.original_destination {
+        chains.push(guard(listener.address.port()));
     }
     for chain in &mut chains {
         chain.label.stats.clone_from(&listener.name);
     }
     chains
+}
+
+/// Whether what is found in plaintext makes a difference further on: our sidecar sees to that
+/// itself.
+pub(super) fn notes_protocol(listener: &Listener, flavour: Flavour) -> bool {
+    flavour == Flavour::Envoy
+        && listener.direction == Direction::Outbound
+        && listener.protocol != ListenerProtocol::Tcp
+}
+
+/// Connections that were not redirected go nowhere: Envoy would make them again, to itself.
+fn guard(port: u16) -> Chain {
+    Chain {
+        besides: Besides {
+            port: Some(port),
+            ..Besides::default()
+        },
+        label: label("itself", 0),
+        ..Chain::of(Does::Opaque(Box::new(opaque::nowhere())))
+    }
 }
 
 fn label(words: &str, index: usize) -> Label {
@@ -94,65 +137,130 @@ fn label(words: &str, index: usize) -> Label {
     }
 }
 
-fn plan_mesh(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>) {
-    let chain = |protocols: &[&str], does, label| Chain {
-        transport: TLS.to_owned(),
-        protocols: owned(protocols),
-        mesh: Some(owned(protocols)),
-        shown: None,
-        does,
-        label,
-    };
-    if listener.protocol != ListenerProtocol::Tcp {
-        let does = Does::Http(Http::of(listener));
-        chains.push(chain(&tls::ALPN_HTTP, does, label("mesh-http", 0)));
-    }
-    for (index, route) in opaque.iter().enumerate() {
-        let does = Does::Opaque(Box::new(route.clone()));
-        chains.push(chain(&[tls::ALPN_TCP], does, label("mesh-tcp", index)));
+impl Chain {
+    /// For all connections.
+    fn of(does: Does) -> Self {
+        Self {
+            transport: String::new(),
+            protocols: Vec::new(),
+            mesh: None,
+            shown: None,
+            does,
+            besides: Besides::default(),
+            label: Label::default(),
+        }
     }
 }
 
-fn plan_public(listener: &Listener, shown: &[Shown], chains: &mut Vec<Chain>) {
-    let chain = |(index, shown): (usize, &Shown)| Chain {
-        transport: TLS.to_owned(),
-        protocols: Vec::new(),
-        mesh: None,
-        shown: Some(shown.clone()),
-        does: Does::Http(Http::of(listener)),
-        label: label("public", index),
-    };
-    chains.extend(shown.iter().enumerate().map(chain));
+/// What chains are made of.
+struct Plan<'a> {
+    listener: &'a Listener,
+    opaque: &'a [Route],
+    flavour: Flavour,
 }
 
-fn plan_plaintext(listener: &Listener, opaque: &[Route], chains: &mut Vec<Chain>) {
-    let chain = |transport: &str, protocols: &[&str], does, label| Chain {
-        transport: transport.to_owned(),
-        protocols: owned(protocols),
-        mesh: None,
-        shown: None,
-        does,
-        label,
-    };
-    if listener.protocol != ListenerProtocol::Tcp {
-        let does = Does::Http(Http::of(listener));
-        let inspected: &[&str] = match listener.protocol {
-            ListenerProtocol::Auto => &INSPECTED,
-            ListenerProtocol::Http | ListenerProtocol::Tcp => &[],
-        };
-        chains.push(chain(RAW, inspected, does, label("http", 0)));
+impl Plan<'_> {
+    fn http(&self) -> Does {
+        Does::Http(Http::of(self.listener))
     }
-    // Envoy does not go back once it has taken the branch of one transport: each needs its own.
-    let alone = listener.protocol == ListenerProtocol::Tcp && listener.tls == TlsMode::Disabled;
-    for (index, route) in opaque.iter().enumerate() {
-        let transports: &[&str] = match opaque::is_named(route) || alone {
-            true => &[""],
-            false => &[RAW, TLS],
+
+    /// Note of a protocol, where it makes a difference.
+    fn note(&self, alpn: Alpn) -> Besides {
+        Besides {
+            note: notes_protocol(self.listener, self.flavour).then_some(alpn),
+            ..Besides::default()
+        }
+    }
+
+    fn mesh(&self, chains: &mut Vec<Chain>) {
+        let chain = |protocols: &[&str], does, label| Chain {
+            transport: TLS.to_owned(),
+            protocols: owned(protocols),
+            mesh: Some(owned(protocols)),
+            label,
+            ..Chain::of(does)
         };
-        for transport in transports {
+        // ALPN of the mesh says nothing to Envoy: each protocol has a chain that says it.
+        let groups: &[(&[&str], Codec)] = match self.flavour {
+            Flavour::Leno => &[(&tls::ALPN_HTTP, Codec::Auto)],
+            Flavour::Envoy => &[
+                (&[tls::ALPN_H2], Codec::Http2),
+                (&[tls::ALPN_HTTP1], Codec::Http1),
+            ],
+        };
+        let is_tcp = self.listener.protocol == ListenerProtocol::Tcp;
+        let groups = groups.iter().enumerate().filter(|_| !is_tcp);
+        chains.extend(groups.map(|(index, (protocols, codec))| Chain {
+            besides: Besides {
+                codec: *codec,
+                ..Besides::default()
+            },
+            ..chain(protocols, self.http(), label("mesh-http", index))
+        }));
+        for (index, route) in self.opaque.iter().enumerate() {
             let does = Does::Opaque(Box::new(route.clone()));
-            let words = format!("{transport}tcp");
-            chains.push(chain(transport, &[], does, label(&words, index)));
+            chains.push(chain(&[tls::ALPN_TCP], does, label("mesh-tcp", index)));
+        }
+    }
+
+    fn public(&self, shown: &[Shown], chains: &mut Vec<Chain>) {
+        let chain = |label, shown: &Shown, protocols: &[&str], note| Chain {
+            transport: TLS.to_owned(),
+            protocols: owned(protocols),
+            shown: Some(shown.clone()),
+            besides: self.note(note),
+            label,
+            ..Chain::of(self.http())
+        };
+        for (index, shown) in shown.iter().enumerate() {
+            if self.flavour == Flavour::Envoy {
+                let [h2, _] = tls::ALPN_PUBLIC;
+                let label = label("public-h2", index);
+                chains.push(chain(label, shown, &[h2], Alpn::Http2));
+            }
+            chains.push(chain(label("public", index), shown, &[], Alpn::Http1));
+        }
+    }
+
+    fn plaintext(&self, chains: &mut Vec<Chain>) {
+        let chain = |transport: &str, protocols: &[&str], does, label| Chain {
+            transport: transport.to_owned(),
+            protocols: owned(protocols),
+            label,
+            ..Chain::of(does)
+        };
+        let notes = notes_protocol(self.listener, self.flavour);
+        let protocol = self.listener.protocol;
+        let [http10, http11, h2c] = INSPECTED;
+        let groups: &[(&[&str], Alpn)] = match (protocol, notes) {
+            (ListenerProtocol::Tcp, _) => &[],
+            (ListenerProtocol::Http, false) => &[(&[], Alpn::Http1)],
+            (ListenerProtocol::Auto, false) => &[(&INSPECTED, Alpn::Http1)],
+            (ListenerProtocol::Http, true) => &[(&[h2c], Alpn::Http2), (&[], Alpn::Http1)],
+            (ListenerProtocol::Auto, true) => {
+                &[(&[h2c], Alpn::Http2), (&[http10, http11], Alpn::Http1)]
+            }
+        };
+        let groups = groups.iter().enumerate();
+        chains.extend(groups.map(|(index, (protocols, alpn))| Chain {
+            besides: self.note(*alpn),
+            ..chain(RAW, protocols, self.http(), label("http", index))
+        }));
+        // Envoy does not go back once it has taken the branch of one transport: each needs its own.
+        let alone = protocol == ListenerProtocol::Tcp && self.listener.tls == TlsMode::Disabled;
+        for (index, route) in self.opaque.iter().enumerate() {
+            let transports: &[&str] = match opaque::is_named(route) || alone {
+                true => &[""],
+                false => &[RAW, TLS],
+            };
+            for transport in transports {
+                let does = Does::Opaque(Box::new(route.clone()));
+                let label = label(&format!("{transport}tcp"), index);
+                chains.push(Chain {
+                    besides: self.note(Alpn::Tcp),
+                    ..chain(transport, &[], does, label)
+                });
+            }
         }
     }
 }
@@ -220,29 +328,39 @@ fn differs(at: &Place<'_>) -> Error {
     Error::invalid(at, reason)
 }
 
-pub(super) fn encode(chain: &Chain) -> FilterChain {
+pub(super) fn encode(chain: &Chain, flavour: Flavour) -> FilterChain {
     let hosts = chain.shown.as_ref().map(|shown| shown.hosts.as_slice());
+    let stats = &chain.label.stats;
     let (filters, server_names) = match &chain.does {
         Does::Http(http) => (
-            vec![http::encode(http, &chain.label.stats)],
+            vec![http::encode(http, stats, chain.besides.codec, flavour)],
             hosts.map(edge::server_names).unwrap_or_default(),
         ),
         Does::Opaque(route) => (
-            opaque::encode(route, &chain.label.stats),
+            opaque::encode(route, stats, flavour),
             opaque::server_names(route),
         ),
     };
+    let note = chain.besides.note.map(envoy::set_alpn);
+    let port = chain.besides.port.map(u32::from);
+    // A chain for one protocol offers that alone.
+    let public = match chain.besides.note {
+        None => &tls::ALPN_PUBLIC[..],
+        Some(Alpn::Http2) => &tls::ALPN_PUBLIC[..1],
+        Some(Alpn::Http1 | Alpn::Tcp) => &tls::ALPN_PUBLIC[1..],
+    };
     FilterChain {
         filter_chain_match: Some(FilterChainMatch {
+            destination_port: port.map(|value| UInt32Value { value }),
             transport_protocol: chain.transport.clone(),
             application_protocols: chain.protocols.clone(),
             server_names,
         }),
-        filters,
+        filters: note.into_iter().chain(filters).collect(),
         name: chain.label.chain.clone(),
         transport_socket: match (&chain.mesh, &chain.shown) {
-            (Some(protocols), _) => Some(tls::encode_downstream(protocols)),
-            (None, Some(shown)) => Some(tls::encode_public(&shown.certificate)),
+            (Some(protocols), _) => Some(tls::encode_downstream(protocols, flavour)),
+            (None, Some(shown)) => Some(tls::encode_public(&shown.certificate, public)),
             (None, None) => None,
         },
     }
@@ -290,6 +408,7 @@ pub(super) fn decode(
         mesh,
         shown,
         does,
+        besides: Besides::default(),
         label: Label::default(),
     })
 }

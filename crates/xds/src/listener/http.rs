@@ -4,8 +4,10 @@
 use model::Listener;
 
 use crate::any::{self, pack, unpack};
+use crate::envoy::{self, Codec};
 use crate::error::Error;
 use crate::fields::Notes;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::google::BoolValue;
 use crate::proto::listener::Filter;
@@ -42,20 +44,21 @@ impl Http {
     }
 }
 
-/// For a listener called `name`.
-pub(super) fn encode(http: &Http, name: &str) -> Filter {
+/// For a listener called `name`, on connections that speak as `codec` says.
+pub(super) fn encode(http: &Http, name: &str, codec: Codec, flavour: Flavour) -> Filter {
     let connect = http.connect.then_some(CONNECT);
     let upgrades = http.upgrades.iter().map(String::as_str).chain(connect);
+    let router = match flavour {
+        Flavour::Leno => Router::default(),
+        Flavour::Envoy => envoy::router(),
+    };
     let manager = HttpConnections {
         stat_prefix: name.to_owned(),
         rds: Some(Rds {
             config_source: Some(tls::ads()),
             route_config_name: name.to_owned(),
         }),
-        http_filters: vec![
-            filter(RBAC, &HttpRbac::default()),
-            filter(ROUTER, &Router {}),
-        ],
+        http_filters: vec![filter(RBAC, &HttpRbac::default()), filter(ROUTER, &router)],
         use_remote_address: Some(BoolValue {
             value: http.forwarded_for,
         }),
@@ -68,6 +71,11 @@ pub(super) fn encode(http: &Http, name: &str) -> Filter {
             })
             .collect(),
         server_header_transformation: PASS_THROUGH,
+        ..HttpConnections::default()
+    };
+    let manager = match flavour {
+        Flavour::Leno => manager,
+        Flavour::Envoy => envoy::manager(manager, codec),
     };
     Filter {
         name: MANAGER.to_owned(),

@@ -5,7 +5,9 @@ use model::{Backend, HostMatch, Listener, ListenerProtocol, Route};
 
 use crate::any::{self, pack, unpack};
 use crate::check;
+use crate::envoy;
 use crate::error::Error;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::listener::Filter;
 use crate::proto::network::{TcpClusterWeight, TcpProxy, TcpWeightedCluster};
@@ -67,7 +69,7 @@ fn allowed_everywhere(routes: &[Route]) -> Option<Vec<String>> {
     Some(closed.fold(first, keep))
 }
 
-fn nowhere() -> Route {
+pub(super) fn nowhere() -> Route {
     Route {
         allow: Some(Vec::new()),
         ..Route::to(NOWHERE)
@@ -94,7 +96,7 @@ pub(super) fn server_names(route: &Route) -> Vec<String> {
 }
 
 /// For a listener called `name`.
-pub(super) fn encode(route: &Route, name: &str) -> Vec<Filter> {
+pub(super) fn encode(route: &Route, name: &str, flavour: Flavour) -> Vec<Filter> {
     let rbac = route.allow.as_ref().map(|ids| Filter {
         name: RBAC.to_owned(),
         typed_config: Some(pack(&NetworkRbac {
@@ -118,6 +120,10 @@ pub(super) fn encode(route: &Route, name: &str) -> Vec<Filter> {
         typed_config: Some(pack(&TcpProxy {
             stat_prefix: name.to_owned(),
             cluster,
+            max_connect_attempts: match flavour {
+                Flavour::Leno => None,
+                Flavour::Envoy => Some(envoy::CONNECT_ATTEMPTS),
+            },
             weighted_clusters,
         })),
     };

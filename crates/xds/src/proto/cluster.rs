@@ -6,7 +6,8 @@ use super::core::{
     ConfigSource, Http1ProtocolOptions, Http2ProtocolOptions, Metadata, TransportSocket,
 };
 use super::endpoint::ClusterLoadAssignment;
-use super::google::{Any, Struct};
+use super::envoy::{CircuitBreakers, CommonHttpOptions, Matcher};
+use super::google::{Any, Duration, Struct};
 
 /// `envoy.config.cluster.v3.Cluster`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -17,8 +18,14 @@ pub struct Cluster {
     pub r#type: Option<i32>,
     #[prost(message, optional, tag = "3")]
     pub eds_cluster_config: Option<EdsClusterConfig>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "4")]
+    pub connect_timeout: Option<Duration>,
     #[prost(int32, tag = "6")]
     pub lb_policy: i32,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "10")]
+    pub circuit_breakers: Option<CircuitBreakers>,
     #[prost(message, optional, tag = "24")]
     pub transport_socket: Option<TransportSocket>,
     #[prost(message, optional, tag = "25")]
@@ -29,6 +36,9 @@ pub struct Cluster {
     pub typed_extension_protocol_options: BTreeMap<String, Any>,
     #[prost(message, repeated, tag = "43")]
     pub transport_socket_matches: Vec<TransportSocketMatch>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "59")]
+    pub transport_socket_matcher: Option<Matcher>,
 }
 
 /// `envoy.config.cluster.v3.Cluster.TransportSocketMatch`.
@@ -54,6 +64,9 @@ pub struct EdsClusterConfig {
 /// `envoy.extensions.upstreams.http.v3.HttpProtocolOptions`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct HttpProtocolOptions {
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "1")]
+    pub common_http_protocol_options: Option<CommonHttpOptions>,
     #[prost(message, optional, tag = "3")]
     pub explicit_http_config: Option<ExplicitHttpConfig>,
     #[prost(message, optional, tag = "4")]

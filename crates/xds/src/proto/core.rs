@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::google::{Any, Struct};
+use super::envoy::{ApiConfigSource, HeaderKeyFormat, KeepaliveSettings};
+use super::google::{Any, Struct, UInt32Value};
 
 /// `envoy.config.core.v3.Address`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -42,6 +43,9 @@ pub struct TransportSocket {
 /// `envoy.config.core.v3.ConfigSource`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ConfigSource {
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "2")]
+    pub api_config_source: Option<ApiConfigSource>,
     #[prost(message, optional, tag = "3")]
     pub ads: Option<AggregatedConfigSource>,
     #[prost(int32, tag = "6")]
@@ -89,12 +93,32 @@ pub struct ProxyProtocolConfig {
 }
 
 /// `envoy.config.core.v3.Http1ProtocolOptions`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Http1ProtocolOptions {}
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Http1ProtocolOptions {
+    /// Only written, for Envoy.
+    #[prost(bool, tag = "2")]
+    pub accept_http_10: bool,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "4")]
+    pub header_key_format: Option<HeaderKeyFormat>,
+    /// Only written, for Envoy.
+    #[prost(bool, tag = "5")]
+    pub enable_trailers: bool,
+}
 
 /// `envoy.config.core.v3.Http2ProtocolOptions`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Http2ProtocolOptions {}
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Http2ProtocolOptions {
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "2")]
+    pub max_concurrent_streams: Option<UInt32Value>,
+    /// Only written, for Envoy.
+    #[prost(bool, tag = "5")]
+    pub allow_connect: bool,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "15")]
+    pub connection_keepalive: Option<KeepaliveSettings>,
+}
 
 /// `envoy.type.matcher.v3.RegexMatcher`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -1,7 +1,7 @@
 //! `envoy.config.listener.v3` and the listener filters.
 
 use super::core::{Address, Metadata, TransportSocket};
-use super::google::{Any, BoolValue, Duration};
+use super::google::{Any, BoolValue, Duration, UInt32Value};
 
 /// `envoy.config.listener.v3.Listener`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -53,6 +53,9 @@ pub struct FilterChain {
 /// `envoy.config.listener.v3.FilterChainMatch`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FilterChainMatch {
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "8")]
+    pub destination_port: Option<UInt32Value>,
     #[prost(string, tag = "9")]
     pub transport_protocol: String,
     #[prost(string, repeated, tag = "10")]

@@ -1,25 +1,50 @@
 //! The network filters: the HTTP connection manager with its HTTP filters, and the TCP proxy.
 
-use super::core::ConfigSource;
-use super::google::{Any, BoolValue};
+use super::core::{ConfigSource, Http1ProtocolOptions, Http2ProtocolOptions};
+use super::envoy::CommonHttpOptions;
+use super::google::{Any, BoolValue, Duration, UInt32Value};
 
 /// `envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct HttpConnections {
+    /// Only written, for Envoy.
+    #[prost(int32, tag = "1")]
+    pub codec_type: i32,
     #[prost(string, tag = "2")]
     pub stat_prefix: String,
     #[prost(message, optional, tag = "3")]
     pub rds: Option<Rds>,
     #[prost(message, repeated, tag = "5")]
     pub http_filters: Vec<HttpFilter>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "8")]
+    pub http_protocol_options: Option<Http1ProtocolOptions>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "9")]
+    pub http2_protocol_options: Option<Http2ProtocolOptions>,
     #[prost(message, optional, tag = "14")]
     pub use_remote_address: Option<BoolValue>,
     #[prost(message, optional, tag = "15")]
     pub generate_request_id: Option<BoolValue>,
     #[prost(message, repeated, tag = "23")]
     pub upgrade_configs: Vec<UpgradeConfig>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "24")]
+    pub stream_idle_timeout: Option<Duration>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "29")]
+    pub max_request_headers_kb: Option<UInt32Value>,
+    /// Only written, for Envoy.
+    #[prost(bool, tag = "32")]
+    pub preserve_external_request_id: bool,
     #[prost(int32, tag = "34")]
     pub server_header_transformation: i32,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "35")]
+    pub common_http_protocol_options: Option<CommonHttpOptions>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "41")]
+    pub request_headers_timeout: Option<Duration>,
 }
 
 /// `envoy.extensions.filters.network.http_connection_manager.v3.Rds`.
@@ -50,7 +75,11 @@ pub struct UpgradeConfig {
 
 /// `envoy.extensions.filters.http.router.v3.Router`.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Router {}
+pub struct Router {
+    /// Only written, for Envoy.
+    #[prost(bool, tag = "4")]
+    pub suppress_envoy_headers: bool,
+}
 
 /// `envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -59,6 +88,9 @@ pub struct TcpProxy {
     pub stat_prefix: String,
     #[prost(string, optional, tag = "2")]
     pub cluster: Option<String>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "7")]
+    pub max_connect_attempts: Option<UInt32Value>,
     #[prost(message, optional, tag = "10")]
     pub weighted_clusters: Option<TcpWeightedCluster>,
 }

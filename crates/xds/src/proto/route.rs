@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::core::{HeaderValueOption, RegexMatchAndSubstitute};
+use super::envoy::RetryPolicy;
 use super::google::{Any, BoolValue, Duration, UInt32Value};
 
 /// `envoy.config.route.v3.RouteConfiguration`.
@@ -12,6 +13,9 @@ pub struct RouteConfiguration {
     pub name: String,
     #[prost(message, repeated, tag = "2")]
     pub virtual_hosts: Vec<VirtualHost>,
+    /// Only written, for Envoy.
+    #[prost(string, repeated, tag = "8")]
+    pub request_headers_to_remove: Vec<String>,
     #[prost(bool, tag = "14")]
     pub ignore_port_in_host_matching: bool,
 }
@@ -74,6 +78,9 @@ pub struct RouteAction {
     pub host_rewrite_literal: Option<String>,
     #[prost(message, optional, tag = "8")]
     pub timeout: Option<Duration>,
+    /// Only written, for Envoy.
+    #[prost(message, optional, tag = "9")]
+    pub retry_policy: Option<RetryPolicy>,
     #[prost(message, optional, tag = "32")]
     pub regex_rewrite: Option<RegexMatchAndSubstitute>,
 }

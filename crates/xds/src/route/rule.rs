@@ -8,7 +8,9 @@ use super::table::Entry;
 use super::{allow, headers, path, redirect, shares};
 use crate::any::{pack, unpack};
 use crate::check;
+use crate::envoy;
 use crate::error::Error;
+use crate::flavour::Flavour;
 use crate::place::Place;
 use crate::proto::google::{BoolValue, Duration, UInt32Value};
 use crate::proto::rbac::{HttpRbac, HttpRbacPerRoute};
@@ -25,12 +27,12 @@ const NO_TIMEOUT: Duration = Duration {
     nanos: 0,
 };
 
-pub(super) fn encode(entry: &Entry) -> Route {
+pub(super) fn encode(entry: &Entry, flavour: Flavour) -> Route {
     let changes = headers::encode(&entry.filters);
     let redirect = entry.redirect.as_ref();
     let mut route = Route {
         r#match: Some(encode_match(entry)),
-        route: redirect.is_none().then(|| encode_action(entry)),
+        route: redirect.is_none().then(|| encode_action(entry, flavour)),
         redirect: redirect.map(|redirect| redirect::encode(redirect, &entry.prefix)),
         request_headers_to_add: changes.request_added,
         request_headers_to_remove: changes.request_removed,
@@ -124,7 +126,7 @@ fn decode_match(matcher: Option<&RouteMatch>, at: &Place<'_>) -> Result<(String,
     check::prefix(path, &at).map(|()| (path.clone(), matcher.path.is_some()))
 }
 
-fn encode_action(entry: &Entry) -> RouteAction {
+fn encode_action(entry: &Entry, flavour: Flavour) -> RouteAction {
     let weight = |backend: &Backend| ClusterWeight {
         name: backend.cluster.clone(),
         weight: Some(UInt32Value {
@@ -147,6 +149,10 @@ fn encode_action(entry: &Entry) -> RouteAction {
         prefix_rewrite: change.prefix_rewrite.unwrap_or_default(),
         host_rewrite_literal: entry.rewrite.host.clone(),
         timeout: Some(entry.timeout.map_or(NO_TIMEOUT, encode_time)),
+        retry_policy: match flavour {
+            Flavour::Leno => None,
+            Flavour::Envoy => Some(envoy::retry_policy()),
+        },
         regex_rewrite: change.regex_rewrite,
     }
 }

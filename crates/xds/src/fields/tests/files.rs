@@ -28,6 +28,7 @@ impl Files {
         let mut files = Self(BTreeMap::new());
         files.read_all(&root.join("data-plane-api/envoy"));
         files.read_all(&root.join("googleapis/google/rpc"));
+        files.read_all(&root.join("xds/xds/type/matcher"));
         files
     }
 

@@ -1,0 +1,74 @@
+//! What a stock Envoy is told besides, or otherwise than our own sidecar: limits and times that
+//! ours has by itself, and which protocol is in a connection. Called by the encoders of resources.
+//! Must never say what changes who is let in.
+
+/// Which ALPN a connection goes on with.
+mod alpn;
+
+/// What is HTTP.
+mod http;
+
+use model::Limits;
+
+use crate::proto::cluster::Cluster;
+use crate::proto::core::ConfigSource;
+use crate::proto::envoy::{ApiConfigSource, CircuitBreakers, EnvoyGrpc, GrpcService, Thresholds};
+use crate::proto::google::{Duration, UInt32Value};
+
+pub(crate) use alpn::{Alpn, set as set_alpn, socket_matcher};
+pub(crate) use http::{Codec, REQUEST_HEADERS, http1, http2, manager, pool, retry_policy, router};
+
+/// The static cluster of Envoy's bootstrap that has the workload's own certificate.
+pub(crate) const COMPANION: &str = "companion";
+
+const API_V3: i32 = 2;
+const GRPC: i32 = 2;
+
+/// Endpoints that one connection may find unreachable before it gives up.
+pub(crate) const CONNECT_ATTEMPTS: UInt32Value = UInt32Value { value: 5 };
+
+/// As long as a client may wait with its first byte.
+pub(crate) fn first_byte_timeout() -> Duration {
+    duration(Limits::IDLE_TIMEOUT)
+}
+
+fn duration(time: std::time::Duration) -> Duration {
+    Duration {
+        seconds: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default(),
+    }
+}
+
+/// Where Envoy has the workload's own certificate from: keys never come over this stream.
+pub(crate) fn companion() -> ConfigSource {
+    let envoy_grpc = Some(EnvoyGrpc {
+        cluster_name: COMPANION.to_owned(),
+    });
+    ConfigSource {
+        api_config_source: Some(ApiConfigSource {
+            api_type: GRPC,
+            grpc_services: vec![GrpcService { envoy_grpc }],
+            transport_api_version: API_V3,
+        }),
+        resource_api_version: API_V3,
+        ..ConfigSource::default()
+    }
+}
+
+/// The cluster without the circuit breakers that Envoy would have, and as patient as our sidecar.
+pub(crate) fn cluster(cluster: Cluster) -> Cluster {
+    let no_limit = Some(UInt32Value { value: u32::MAX });
+    let thresholds = Thresholds {
+        max_connections: no_limit,
+        max_pending_requests: no_limit,
+        max_requests: no_limit,
+        max_retries: no_limit,
+    };
+    Cluster {
+        connect_timeout: Some(duration(Limits::CONNECT_TIMEOUT)),
+        circuit_breakers: Some(CircuitBreakers {
+            thresholds: vec![thresholds],
+        }),
+        ..cluster
+    }
+}
