@@ -24,6 +24,9 @@ pub struct Config {
     /// Who tells the sidecar the rest. Invariant: then `identity` is `None` and `listeners` and
     /// `clusters` are what the control plane said last.
     pub control: Option<ControlPlane>,
+    /// A stock Envoy that serves in the sidecar's place. Invariant: then there is a `control`, no
+    /// `handover` and no `access_log`, and `listeners` and `clusters` are empty.
+    pub envoy: Option<Envoy>,
     /// How names are answered; `None` is off.
     pub dns: Option<Dns>,
     /// Unix socket at which a successor asks for the listening sockets; `None`: nobody may.
@@ -49,6 +52,33 @@ impl Config {
     /// Mail, databases and caches: the greeting comes from the server (SMTP, `MySQL`), or a client
     /// that waits for a pooled answer must not be read as silence (the others).
     pub const OPAQUE_PORTS: [u16; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
+}
+
+/// An Envoy that is started, told who it is, and ended with the sidecar.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Envoy {
+    /// What is run; a script must turn into it (`exec`).
+    pub program: PathBuf,
+    /// Directory of its sockets (0700), made at the start and removed at the end.
+    pub folder: PathBuf,
+    /// How it is told its resources.
+    pub xds: XdsVariant,
+    /// Whether its requests are logged.
+    pub access_log: bool,
+    /// Whether it keeps all of its statistics, or those that `leno` shows.
+    pub stats: bool,
+}
+
+/// A variant of xDS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum XdsVariant {
+    /// What has changed.
+    #[default]
+    Delta,
+    /// Of each kind, everything.
+    StateOfTheWorld,
 }
 
 /// Where names are answered, and who is asked about those that are not of the mesh.

@@ -12,8 +12,8 @@ mod route;
 pub use cidr::{Cidr, CidrError};
 pub use cluster::{Balance, Cluster, Discovery, Endpoint, Protocol, ProxyProtocol, Transport};
 pub use config::{
-    AccessLog, Config, ControlPlane, Dns, Forward, IdentityFiles, LogFormat, TokenSource,
-    TrustBundle, Workload,
+    AccessLog, Config, ControlPlane, Dns, Envoy, Forward, IdentityFiles, LogFormat, TokenSource,
+    TrustBundle, Workload, XdsVariant,
 };
 pub use limits::Limits;
 pub use listener::{Direction, Edge, Host, Listener, ListenerProtocol, Shown, TlsMode};

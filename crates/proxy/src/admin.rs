@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::control::Status;
+use crate::envoy;
 use crate::log;
 use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::Registry;
@@ -41,6 +42,8 @@ pub struct State {
     /// Of the conversation with the control plane, if there is one.
     control: ArcSwapOption<Status>,
     described: OnceLock<Described>,
+    /// Who serves in the place of workers.
+    envoy: Option<Arc<envoy::Admin>>,
 }
 
 /// How far the proxy's life is.
@@ -67,12 +70,27 @@ impl State {
     /// Of a proxy that starts with `snapshot`; not ready yet.
     #[must_use]
     pub fn new(snapshot: Arc<Snapshot>) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::of(snapshot, None))
+    }
+
+    /// The same of a companion of an Envoy, whose own pages are passed on.
+    pub(crate) fn beside_envoy(snapshot: Arc<Snapshot>, envoy: Arc<envoy::Admin>) -> Arc<Self> {
+        Arc::new(Self::of(snapshot, Some(envoy)))
+    }
+
+    fn of(snapshot: Arc<Snapshot>, envoy: Option<Arc<envoy::Admin>>) -> Self {
+        Self {
             snapshot: ArcSwap::new(snapshot),
             phase: AtomicU8::new(Phase::Starting as u8),
             control: ArcSwapOption::empty(),
             described: OnceLock::new(),
-        })
+            envoy,
+        }
+    }
+
+    /// Of the configuration that is shown.
+    pub(crate) fn generation(&self) -> u64 {
+        self.snapshot.load().generation
     }
 
     /// Adds the counters and `applied`. The first call counts.
@@ -160,8 +178,8 @@ async fn serve_connection(
     _place: OwnedSemaphorePermit,
 ) {
     let service = service_fn(|request| {
-        let response = pages::answer(&state, which, &request);
-        async { Ok::<_, Infallible>(response) }
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(pages::answer(&state, which, &request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

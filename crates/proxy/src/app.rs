@@ -2,6 +2,7 @@
 //! `main`; what happens after the start is in [`crate::quiet`].
 
 use crate::dns;
+use crate::envoy;
 use crate::handover::{self, Handed, Predecessor};
 use crate::log;
 use crate::options::Options;
@@ -41,6 +42,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let inherited = socket::inherit();
     raise_descriptors();
     let config = Arc::new(options.load()?);
+    if config.envoy.is_some() {
+        return envoy::run(options, &config, Sockets::new(inherited, Vec::new(), false));
+    }
     let (predecessor, handed) = take_over(&config)?.unzip();
     let handed = handed.unwrap_or_default();
     let sockets = Sockets::new(inherited, handed, config.handover.is_some());
@@ -90,7 +94,7 @@ fn take_over(config: &Config) -> anyhow::Result<Option<(Predecessor, Vec<Handed>
 
 /// Gives up what a sidecar never needs, so that nobody gains it through one: reading its memory,
 /// and rights that it was started with.
-fn harden(options: &Options) {
+pub(crate) fn harden(options: &Options) {
     let mut given_up = vec![set_no_new_privs(true)];
     if !options.dumpable {
         given_up.push(set_dumpable_behavior(DumpableBehavior::NotDumpable));

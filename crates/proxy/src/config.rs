@@ -4,6 +4,7 @@
 
 mod clusters;
 mod dns;
+mod envoy;
 mod listeners;
 mod names;
 mod routes;
@@ -29,6 +30,7 @@ const KEYS: &[&str] = &[
     "workers",
     "identity",
     "control",
+    "envoy",
     "dns",
     "handover",
     "admin",
@@ -104,6 +106,7 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
     let fields = Fields::open(root, "the configuration", KEYS)?;
     let identity = fields.map("identity", |node| sections::identity(node, origin))?;
     let control = fields.map("control", |node| sections::control(node, origin))?;
+    let envoy = envoy::read(&fields, origin)?;
     let mut taken = names::Addresses::bound();
     let (listeners, clusters) = match control {
         None if is_resolver(&fields) => (Vec::new(), Vec::new()),
@@ -124,6 +127,7 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
         limits: fields.map("limits", sections::limits)?.unwrap_or_default(),
         identity,
         control,
+        envoy,
         dns: fields.map("dns", |node| dns::read(node, &mut taken))?,
         handover: fields.map("handover", |node| sections::handover(node, origin))?,
         listeners,

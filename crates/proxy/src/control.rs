@@ -2,7 +2,7 @@
 //! and says what it refuses, for as long as it lives. Runs on the quiet thread; `app` hands what it
 //! says to the workers. When the control plane is away, what was said last stays in force.
 
-mod channel;
+pub(crate) mod channel;
 mod hearing;
 mod leaf;
 mod mesh;
@@ -72,8 +72,35 @@ pub(crate) struct Pause {
 pub(crate) struct Told {
     listeners: Vec<Listener>,
     clusters: Vec<Cluster>,
-    credentials: Credentials,
+    proof: Proof,
     certificates: Arc<Certificates>,
+}
+
+/// What proves the workload.
+#[derive(Clone)]
+pub(crate) struct Proof {
+    pub(crate) credentials: Credentials,
+    pub(crate) key: Arc<PrivateKey>,
+    /// PEM, leaf first.
+    pub(crate) chain: Arc<str>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// All that a sidecar serves by.
+    Everything,
+    /// Names and the trust bundle: somebody else serves.
+    Names,
+}
+
+impl Scope {
+    const fn has(self, kind: Kind) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Names => matches!(kind, Kind::Secret | Kind::Listener),
+        }
+    }
 }
 
 impl Told {
@@ -85,14 +112,20 @@ impl Told {
 
     /// Who the sidecar is, and what it shows to clients outside of the mesh.
     pub(crate) fn identity(&self, tickets: &Arc<Tickets>) -> Result<Identity, snapshot::Error> {
-        let identity = Identity::of(self.credentials.clone(), tickets)?;
+        let identity = Identity::of(self.proof.credentials.clone(), tickets)?;
         Ok(identity.showing(Arc::clone(&self.certificates)))
+    }
+
+    /// What proves the workload.
+    pub(crate) fn proof(&self) -> &Proof {
+        &self.proof
     }
 }
 
 /// Speaks with the control plane.
 pub(crate) struct Agent {
     plane: ControlPlane,
+    scope: Scope,
     id: SpiffeId,
     machine: Client,
     mesh: Mesh,
@@ -206,7 +239,7 @@ impl Agent {
             channel,
             driver,
             address,
-        } = channel::open(&self.plane, Some(&leaf.credentials)).await?;
+        } = channel::open(&self.plane, Some(&leaf.proof.credentials)).await?;
         self.status.connected(address);
         show(&self.status);
         log::info(format_args!(
@@ -378,11 +411,14 @@ impl Agent {
         let (Ok(place), Some(leaf)) = (news.reserve().await, &self.leaf) else {
             return;
         };
-        let (listeners, clusters) = self.mesh.assemble();
+        let (listeners, clusters) = match self.scope {
+            Scope::Everything => self.mesh.assemble(),
+            Scope::Names => (self.mesh.named(), Vec::new()),
+        };
         place.send(Told {
             listeners,
             clusters,
-            credentials: leaf.credentials.clone(),
+            proof: leaf.proof.clone(),
             certificates: Arc::new(self.mesh.certificates()),
         });
         self.changed = None;

@@ -7,7 +7,9 @@
 pub mod app;
 pub mod config;
 mod control;
+pub mod envoy;
 pub mod handover;
+mod hearing;
 pub mod options;
 mod quiet;
 mod reload;

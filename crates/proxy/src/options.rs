@@ -156,6 +156,7 @@ mod tests {
             workers: 3,
             identity: None,
             control: None,
+            envoy: None,
             dns: None,
             handover: None,
             admin: "127.0.0.1:15000".parse().ok(),

@@ -2,10 +2,10 @@
 //! and a successor that takes over. Called by `app`; must never wait for a worker.
 
 use crate::admin::Phase;
-use crate::app::DRAIN_SLACK;
-use crate::control::{self, Pause, Told};
+use crate::control::Told;
 use crate::handover::{self, Door, Handed, Predecessor, Request};
 use crate::heap::Trimmer;
+use crate::hearing::{Hearing, hear};
 use crate::log;
 use crate::reload::Live;
 use crate::surfaces::Surfaces;
@@ -20,13 +20,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{Interval, interval, timeout};
+use tokio::time::{Interval, interval};
 
 /// How often files are looked at for changes, and idle counters swept.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);
-/// For the disk, when a successor waits for what is kept there.
-const KEEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All that it looks after.
 pub(crate) struct Quiet {
@@ -38,13 +36,6 @@ pub(crate) struct Quiet {
     /// Who serves until this process does.
     predecessor: Option<Predecessor>,
     is_ready: bool,
-}
-
-/// What the control plane says, and who listens to it.
-struct Hearing {
-    news: mpsc::Receiver<Told>,
-    pauses: mpsc::Sender<Pause>,
-    agent: JoinHandle<()>,
 }
 
 /// Where a successor comes, and how far it is.
@@ -87,7 +78,7 @@ impl Quiet {
         }
         let succession = config.handover.as_deref().map(Succession::open);
         Ok(Self {
-            told: Hearing::begin(&live, registry, wanted)?,
+            told: Hearing::begin(&config, live.state(), registry, wanted)?,
             live,
             registry: Arc::clone(registry),
             surfaces,
@@ -190,11 +181,7 @@ impl Quiet {
             succession.heir = Some(over);
         }
         // Said before it began to rest.
-        while let Some(news) = self
-            .told
-            .as_mut()
-            .and_then(|told| told.news.try_recv().ok())
-        {
+        while let Some(news) = self.told.as_mut().and_then(Hearing::heard) {
             self.adopt(news);
         }
         self.offer()
@@ -240,68 +227,14 @@ impl Quiet {
             succession.end();
         }
         self.live.let_go();
-        if let Some(Hearing { news, agent, .. }) = self.told.take() {
-            drop(news);
-            // It has a last file to write; if it cannot, the one before is good enough.
-            timeout(DRAIN_SLACK, agent).await.ok();
+        if let Some(told) = self.told.take() {
+            told.end().await;
         }
         let limits = &self.live.snapshot().config.limits;
         match is_replaced {
             true => limits.handover_timeout,
             false => limits.drain_timeout,
         }
-    }
-}
-
-impl Hearing {
-    /// Begins to listen to the control plane, if there is one.
-    fn begin(
-        live: &Live,
-        registry: &Arc<Registry>,
-        wanted: UnboundedReceiver<Arc<str>>,
-    ) -> anyhow::Result<Option<Self>> {
-        let config = &live.snapshot().config;
-        let Some(plane) = &config.control else {
-            return Ok(None);
-        };
-        let agent = control::Agent::new(plane, &config.workload, wanted)?;
-        let (sender, news) = mpsc::channel(1);
-        let (pauses, paused) = mpsc::channel(1);
-        let (state, registry) = (Arc::clone(live.state()), Arc::clone(registry));
-        let show: control::Show = Box::new(move |status| {
-            let status = Arc::new(status.clone());
-            registry.show_control(Arc::clone(&status));
-            state.show_control(status);
-        });
-        let agent = tokio::spawn(agent.run(sender, show, paused));
-        Ok(Some(Self {
-            news,
-            pauses,
-            agent,
-        }))
-    }
-
-    /// Has the conversation rest until the sender is told, or for ever when that is dropped.
-    async fn pause(&self) -> Result<oneshot::Sender<()>, String> {
-        let (begun, has_begun) = oneshot::channel();
-        let (end, over) = oneshot::channel();
-        // Gone only when everything ends.
-        let _ = self.pauses.send(Pause { begun, over }).await;
-        match timeout(KEEP_TIMEOUT, has_begun).await {
-            Ok(Ok(())) => Ok(end),
-            _ => {
-                // It is to go on, whenever it would rest.
-                let _ = end.send(());
-                Err("what is known could not be written down in time".to_owned())
-            }
-        }
-    }
-}
-
-async fn hear(told: &mut Option<Hearing>) -> Option<Told> {
-    match told {
-        Some(told) => told.news.recv().await,
-        None => std::future::pending().await,
     }
 }
 
@@ -382,7 +315,10 @@ impl Clocks {
 }
 
 /// The one line on standard output.
-fn announce<'a>(surfaces: &Surfaces, bound: impl Iterator<Item = (&'a String, SocketAddr)>) {
+pub(crate) fn announce<'a>(
+    surfaces: &Surfaces,
+    bound: impl Iterator<Item = (&'a String, SocketAddr)>,
+) {
     let listeners: serde_json::Map<_, _> = bound
         .map(|(name, addr)| (name.clone(), addr.to_string().into()))
         .collect();

@@ -95,6 +95,8 @@ struct Shared {
 
 struct State {
     book: Book,
+    /// What Envoys are told.
+    envoy_book: Book,
     mint: Mint,
     manner: Manner,
     muted: Vec<Kind>,
@@ -127,6 +129,7 @@ impl ControlPlane {
         std::fs::write(dir.path().join("root.pem"), mint.root()).expect("it can be written");
         let state = State {
             book: Book::default(),
+            envoy_book: Book::default(),
             mint,
             manner: Manner::Good,
             muted: Vec::new(),
@@ -249,6 +252,12 @@ impl ControlPlane {
     pub fn set_raw(&self, kind: Kind, name: &str, bytes: impl Into<Bytes>) {
         let bytes = bytes.into();
         self.change(|state| state.book.set(kind, name, bytes));
+    }
+
+    /// Tells Envoys bytes that need not be a resource. They are told nothing else.
+    pub fn set_for_envoys(&self, kind: Kind, name: &str, bytes: impl Into<Bytes>) {
+        let bytes = bytes.into();
+        self.change(|state| state.envoy_book.set(kind, name, bytes));
     }
 
     /// What is told of a resource.

@@ -1,16 +1,17 @@
-//! One request for a page → its answer. Pure but for the providers. Called by `admin::serve`.
-//! Must never answer to a method that could mean a change.
+//! One request for a page → its answer. Pure but for the providers, and for Envoy's own pages.
+//! Called by `admin::serve`. Must never answer to a method that could mean a change.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{Phase, State, Surface};
+use crate::envoy;
 use crate::telemetry::metrics;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -73,7 +74,11 @@ static ROWS: &[Row] = &[
     row("/stats/prometheus", true, "the same", prometheus),
 ];
 
-pub(super) fn answer(state: &State, which: Surface, request: &Request<Incoming>) -> Response<Page> {
+pub(super) async fn answer(
+    state: &State,
+    which: Surface,
+    request: &Request<Incoming>,
+) -> Response<Page> {
     let rows = || {
         ROWS.iter()
             .filter(|row| which == Surface::Admin || row.scraped)
@@ -89,16 +94,52 @@ pub(super) fn answer(state: &State, which: Surface, request: &Request<Incoming>)
         return response;
     }
     let uri = request.uri();
+    if let Some(envoy) = &state.envoy
+        && let Some(target) = target_at_envoy(which, uri)
+    {
+        return pass_on(envoy, &target).await;
+    }
     match rows().find(|row| row.path == uri.path()) {
         Some(row) => (row.make)(state, uri.query().unwrap_or("")),
         None => {
             let pages = rows().map(|row| format!("{:18} {}\n", row.path, row.what));
+            let mut pages = pages.collect::<String>();
+            if state.envoy.is_some() && which == Surface::Admin {
+                let of_envoy = envoy::PAGES.join(" ");
+                pages += &format!("{:18} Envoy's own: {of_envoy}\n", envoy::PREFIX);
+            }
             text(
                 StatusCode::NOT_FOUND,
-                format!("no such page; there are\n{}", pages.collect::<String>()),
+                format!("no such page; there are\n{pages}"),
             )
         }
     }
+}
+
+/// What Envoy is to be asked for, if it is one of its pages.
+fn target_at_envoy(which: Surface, uri: &Uri) -> Option<String> {
+    let path = match uri.path() {
+        path @ "/stats/prometheus" => path,
+        path if which == Surface::Admin => path.strip_prefix(envoy::PREFIX)?,
+        _ => return None,
+    };
+    let is_shown = envoy::PAGES.contains(&path);
+    let query = uri.query().map(|query| format!("?{query}"));
+    is_shown.then(|| format!("{path}{}", query.unwrap_or_default()))
+}
+
+/// Envoy's page as it comes.
+async fn pass_on(envoy: &envoy::Admin, target: &str) -> Response<Page> {
+    let answered = match envoy.page(target).await {
+        Ok(answered) => answered,
+        Err(error) => return text(StatusCode::BAD_GATEWAY, format!("{error:#}\n")),
+    };
+    let kind = answered.headers().get(CONTENT_TYPE).cloned();
+    let mut passed = response(answered.status(), TEXT, Page::Passed(answered.into_body()));
+    if let Some(kind) = kind {
+        passed.headers_mut().insert(CONTENT_TYPE, kind);
+    }
+    passed
 }
 
 fn ready(state: &State, _: &str) -> Response<Page> {
@@ -182,32 +223,40 @@ pub(super) enum Page {
     /// Empty once it was sent.
     Whole(String),
     Pieces(Box<metrics::Page>),
+    /// From somebody else, as it comes.
+    Passed(Incoming),
 }
 
 impl Body for Page {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = hyper::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        ctx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let piece = match &mut *self {
             Self::Whole(text) if text.is_empty() => None,
             Self::Whole(text) => Some(std::mem::take(text)),
             Self::Pieces(pieces) => pieces.next(),
+            Self::Passed(body) => return Pin::new(body).poll_frame(ctx),
         };
         Poll::Ready(piece.map(|text| Ok(Frame::data(text.into()))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(text) if text.is_empty())
+        match self {
+            Self::Whole(text) => text.is_empty(),
+            Self::Pieces(_) => false,
+            Self::Passed(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> hyper::body::SizeHint {
         match self {
             Self::Whole(text) => hyper::body::SizeHint::with_exact(text.len() as u64),
             Self::Pieces(_) => hyper::body::SizeHint::default(),
+            Self::Passed(body) => body.size_hint(),
         }
     }
 }

@@ -132,7 +132,7 @@ fn trust_domain(node: &Node) -> Result<String, Fault> {
     Err(node.fault(format!("{} is not a trust domain", quote(word)), hint))
 }
 
-fn path(node: &Node, origin: &Path) -> Result<PathBuf, Fault> {
+pub(super) fn path(node: &Node, origin: &Path) -> Result<PathBuf, Fault> {
     Ok(origin.join(node.text()?))
 }
 

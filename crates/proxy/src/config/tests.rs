@@ -171,6 +171,7 @@ fn the_documentation_names_every_key() {
         sections::WORKLOAD_KEYS,
         sections::IDENTITY_KEYS,
         sections::CONTROL_KEYS,
+        envoy::KEYS,
         sections::ACCESS_LOG_KEYS,
         sections::LIMITS_KEYS,
         listeners::LISTENER_KEYS,

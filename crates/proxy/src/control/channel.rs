@@ -1,5 +1,6 @@
 //! One connection to the control plane: TCP, TLS with its identity verified, HTTP/2. Opened by
-//! `control`; must never say anything before it is proven who is at the other end.
+//! `control`, and for Envoy by `envoy`; must never say anything before it is proven who is at the
+//! other end.
 
 use super::leaf;
 use anyhow::Context;
@@ -11,7 +12,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use xds::grpc::client::{Channel, connect};
 use xds::grpc::{Error, Keepalive};
 
@@ -27,8 +30,8 @@ pub(super) struct Link {
     pub(super) address: SocketAddr,
 }
 
-/// Connects to the first address that answers. With `credentials` both sides prove who they are,
-/// without only the control plane does.
+/// Connects to the first address that answers, and begins HTTP/2. With `credentials` both sides
+/// prove who they are, without only the control plane does.
 ///
 /// # Errors
 /// What went wrong with the last address.
@@ -36,6 +39,25 @@ pub(super) async fn open(
     plane: &ControlPlane,
     credentials: Option<&Credentials>,
 ) -> anyhow::Result<Link> {
+    let (stream, address) = dial(plane, credentials).await?;
+    let begun = timeout(CONNECT_TIMEOUT, connect(stream)).await;
+    let (channel, driver) = begun.with_context(|| format!("{address} does not answer"))??;
+    let driver = Box::pin(driver.run(Keepalive::default()));
+    Ok(Link {
+        channel,
+        driver,
+        address,
+    })
+}
+
+/// A connection to the first address that answers, on which HTTP/2 is agreed on and nothing said.
+///
+/// # Errors
+/// What went wrong with the last address.
+pub(crate) async fn dial(
+    plane: &ControlPlane,
+    credentials: Option<&Credentials>,
+) -> anyhow::Result<(TlsStream<TcpStream>, SocketAddr)> {
     let expected = [SpiffeId::parse(&plane.identity)?];
     let config = match credentials {
         Some(credentials) => tls::client_config(credentials, ALPN, &expected)?,
@@ -50,9 +72,9 @@ pub(super) async fn open(
     let start = usize::try_from(crate::random::seed() >> 1).unwrap_or(0);
     let count = plane.addresses.len();
     for address in (0..count).map(|step| plane.addresses[(start % count + step) % count]) {
-        let opened = Box::pin(open_at(address, &connector));
-        match tokio::time::timeout(CONNECT_TIMEOUT, opened).await {
-            Ok(Ok(link)) => return Ok(link),
+        let dialled = Box::pin(dial_at(address, &connector));
+        match timeout(CONNECT_TIMEOUT, dialled).await {
+            Ok(Ok(stream)) => return Ok((stream, address)),
             Ok(Err(error)) => failed = Some(error),
             Err(_) => failed = Some(anyhow::anyhow!("{address} does not answer")),
         }
@@ -60,20 +82,17 @@ pub(super) async fn open(
     Err(failed.context("no address of the control plane is known")?)
 }
 
-async fn open_at(address: SocketAddr, connector: &TlsConnector) -> anyhow::Result<Link> {
+async fn dial_at(
+    address: SocketAddr,
+    connector: &TlsConnector,
+) -> anyhow::Result<TlsStream<TcpStream>> {
     let tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
     let connected = connector.connect(tls::endpoint_name(address), tcp).await;
     let stream = connected.map_err(explain)?;
     tls::check_alpn(stream.get_ref().1.alpn_protocol(), ALPN)
         .map_err(|_| anyhow::anyhow!("{address} does not speak HTTP/2"))?;
-    let (channel, driver) = connect(stream).await?;
-    let driver = Box::pin(driver.run(Keepalive::default()));
-    Ok(Link {
-        channel,
-        driver,
-        address,
-    })
+    Ok(stream)
 }
 
 /// What is wrong with who answers, in words.

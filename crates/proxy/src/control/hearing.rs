@@ -1,7 +1,7 @@
 //! What becomes of a response: each resource is checked by itself, what is good is taken, and the
 //! control plane is told why the rest is not. Called by `control`.
 
-use super::Agent;
+use super::{Agent, Scope};
 use crate::log;
 use identity::SpiffeId;
 use identity::serving::Certificate;
@@ -98,6 +98,9 @@ impl Agent {
 
     /// Asks for what follows from what is known, and for nothing else any more.
     pub(super) fn subscribe(&mut self) {
+        if self.scope == Scope::Names {
+            return;
+        }
         let wanted = [
             (Kind::Secret, self.mesh.wanted_secrets()),
             (Kind::Routes, self.mesh.wanted_routes()),

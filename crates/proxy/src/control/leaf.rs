@@ -2,6 +2,7 @@
 //! time for the next. Used by `control`. The key leaves this process for the state directory only,
 //! if there is one.
 
+use super::Proof;
 use crate::random;
 use anyhow::Context;
 use identity::credentials::{Credentials, Parts};
@@ -32,9 +33,7 @@ pub(super) struct Signed {
 
 /// The certificate in use.
 pub(super) struct Leaf {
-    pub(super) key: Arc<PrivateKey>,
-    pub(super) chain: String,
-    pub(super) credentials: Credentials,
+    pub(super) proof: Proof,
     /// By the clock: it goes on while the machine sleeps.
     renew_at: SystemTime,
 }
@@ -121,10 +120,13 @@ impl Leaf {
         let now = SystemTime::now();
         let credentials = Credentials::from_parts(&parts, trust_domain, now)?;
         let due = credentials.renewal_due(now, random::seed());
-        Ok(Self {
-            key,
-            chain,
+        let proof = Proof {
             credentials,
+            key,
+            chain: chain.into(),
+        };
+        Ok(Self {
+            proof,
             renew_at: now + due,
         })
     }
@@ -141,11 +143,9 @@ impl Leaf {
             revocations,
             ..
         } = bundle;
-        let anew = self
-            .credentials
-            .with_bundle(authorities, revocations, SystemTime::now())?;
-        self.credentials = anew;
-        if !self.credentials.is_from_newest_authority() {
+        let credentials = &mut self.proof.credentials;
+        *credentials = credentials.with_bundle(authorities, revocations, SystemTime::now())?;
+        if !self.proof.credentials.is_from_newest_authority() {
             let soon = renewal::soon(spread, random::seed());
             self.renew_at = self.renew_at.min(SystemTime::now() + soon);
         }
@@ -165,13 +165,13 @@ impl Leaf {
 
     /// What is left of its life.
     fn left(&self, now: SystemTime) -> Duration {
-        let end = SystemTime::from(self.credentials.not_after());
+        let end = SystemTime::from(self.proof.credentials.not_after());
         end.duration_since(now).unwrap_or_default()
     }
 
     /// That it is this workload's and no other's.
     pub(super) fn check_id(&self, id: &SpiffeId) -> anyhow::Result<()> {
-        let own = self.credentials.own_id();
+        let own = self.proof.credentials.own_id();
         anyhow::ensure!(
             own == id,
             "the certificate is that of `{own}`, not of `{id}`"
@@ -181,12 +181,12 @@ impl Leaf {
 
     /// Whether it proves nothing any more.
     pub(super) fn is_over(&self, now: SystemTime) -> bool {
-        self.credentials.not_after() <= now
+        self.proof.credentials.not_after() <= now
     }
 
     /// RFC 3339.
     pub(super) fn not_after(&self) -> String {
-        let chain = self.credentials.overview().certificate_chain;
+        let chain = self.proof.credentials.overview().certificate_chain;
         chain
             .first()
             .map(|leaf| leaf.not_after.clone())

@@ -234,6 +234,15 @@ impl Mesh {
         (listeners, clusters)
     }
 
+    /// Listeners for the sake of their names and addresses, without routes.
+    pub(super) fn named(&self) -> Vec<Listener> {
+        let bare = |listener: &Listener| Listener {
+            routes: Vec::new(),
+            ..listener.clone()
+        };
+        self.listeners.values().map(bare).collect()
+    }
+
     fn complete(&self, listener: &Listener) -> Option<Listener> {
         if !has_routes(listener) {
             return Some(listener.clone());

@@ -4,11 +4,11 @@
 use super::leaf::{self, Leaf};
 use super::mesh::Mesh;
 use super::store::{One, Store};
-use super::{Agent, Status};
+use super::{Agent, Scope, Status};
 use crate::log;
 use anyhow::Context;
 use identity::SpiffeId;
-use model::{ControlPlane, TokenSource, Workload};
+use model::{Config, ControlPlane, TokenSource, Workload};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::sync::Arc;
@@ -23,35 +23,46 @@ use xds::resource;
 
 /// Longest token that is read.
 const TOKEN_BYTES_MAX: u64 = 4096;
+/// What the control plane tells our resources from an Envoy's by.
+const USER_AGENT: &str = "leno-proxy";
 
 impl Agent {
-    /// For `workload`; takes up what was kept on disk, and reads its token: it may be that nobody
-    /// takes the certificate that was kept any more.
+    /// For the workload of `config`; takes up what was kept on disk, and reads its token: it may be
+    /// that nobody takes the certificate that was kept any more.
     ///
     /// # Errors
     /// When the token or the directory for the state cannot be read, or the workload has no name.
     pub(crate) fn new(
         plane: &ControlPlane,
-        workload: &Workload,
+        config: &Config,
         wanted: mpsc::UnboundedReceiver<Arc<str>>,
     ) -> anyhow::Result<Self> {
         let Workload {
             name,
             namespace,
             service_account,
-        } = workload;
+        } = &config.workload;
+        let scope = match config.envoy {
+            None => Scope::Everything,
+            Some(_) => Scope::Names,
+        };
         let id = SpiffeId::of_service_account(&plane.trust_domain, namespace, service_account)?;
         let node = Node {
             id: format!("{name}.{namespace}"),
             cluster: service_account.clone(),
+            user_agent_name: USER_AGENT.to_owned(),
+            user_agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..Node::default()
         };
         let mut machine = Client::new(node);
         machine.subscribe(Kind::Secret, [TRUST_BUNDLE]);
-        machine.subscribe(Kind::Cluster, [WILDCARD]);
+        if scope == Scope::Everything {
+            machine.subscribe(Kind::Cluster, [WILDCARD]);
+        }
         machine.subscribe(Kind::Listener, [WILDCARD]);
         let mut agent = Self {
             plane: plane.clone(),
+            scope,
             id,
             machine,
             mesh: Mesh::default(),
@@ -89,8 +100,10 @@ impl Agent {
         let Some(leaf) = &self.leaf else { return };
         self.status.certificate(leaf);
         self.changed = Some(Instant::now());
+        let scope = self.scope;
         let usable: Vec<_> = resources
             .iter()
+            .filter(|one| scope.has(one.kind))
             .filter(|one| self.mesh.restore(one))
             .collect();
         self.mesh.recall_use();

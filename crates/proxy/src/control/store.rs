@@ -80,8 +80,8 @@ impl Store {
 
     /// Key and chain go into one file, so that neither is ever found without the other.
     pub(super) fn save_leaf(&self, leaf: &Leaf) -> anyhow::Result<()> {
-        let mut text = leaf.key.to_pem();
-        text.push_str(&leaf.chain);
+        let mut text = leaf.proof.key.to_pem();
+        text.push_str(&leaf.proof.chain);
         self.replace(LEAF, text.as_bytes())
     }
 

@@ -23,6 +23,7 @@ pub(super) struct Book {
 pub(super) struct Listening {
     kinds: [Wanted; Kind::COUNT],
     nonce: u64,
+    is_envoy: bool,
 }
 
 #[derive(Default)]
@@ -66,7 +67,15 @@ impl Listening {
         let Some(kind) = Kind::find(&request.type_url) else {
             return false;
         };
+        let agent = request.node.as_ref().map(|node| &*node.user_agent_name);
+        self.is_envoy |= agent == Some("envoy");
         let wanted = &mut self.kinds[kind.index()];
+        // Who has never asked for a name wants all, of kinds that have all.
+        let has_all = matches!(kind, Kind::Cluster | Kind::Listener);
+        if !wanted.is_open && has_all && request.resource_names_subscribe.is_empty() {
+            wanted.names.insert(WILDCARD.to_owned());
+            wanted.owes = true;
+        }
         for (name, version) in &request.initial_resource_versions {
             wanted.told.insert(name.clone(), Some(version.clone()));
         }
@@ -79,6 +88,11 @@ impl Listening {
             wanted.owes |= name == WILDCARD;
         }
         !std::mem::replace(&mut wanted.is_open, true)
+    }
+
+    /// Whether it said so in its first request.
+    pub(super) const fn is_envoy(&self) -> bool {
+        self.is_envoy
     }
 
     /// What it has not been told yet, but for the kinds in `muted`.

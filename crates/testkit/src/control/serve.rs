@@ -221,7 +221,11 @@ impl Desk {
     async fn tell_news(&self, listening: &mut Listening, sender: &mut Sender) -> Result<(), Error> {
         let news = {
             let state = self.shared.state();
-            listening.news(&state.book, &state.muted)
+            let book = match listening.is_envoy() {
+                true => &state.envoy_book,
+                false => &state.book,
+            };
+            listening.news(book, &state.muted)
         };
         for response in news {
             let kind = Kind::find(&response.type_url).expect("our own types are known");
