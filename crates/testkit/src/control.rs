@@ -18,9 +18,10 @@ use model::{Cluster, Discovery, Listener, TrustBundle};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
+use xds::flavour::Flavour;
 use xds::kind::Kind;
 use xds::proto::discovery::DeltaDiscoveryRequest;
-use xds::resource::{Resource, encode};
+use xds::resource::{Resource, encode, encode_for};
 
 use crate::dead::DeadPort;
 use crate::wait::until;
@@ -212,7 +213,7 @@ impl ControlPlane {
         change(&mut self.shared.state().mint.signing);
     }
 
-    /// Changes several resources at once.
+    /// Changes several resources at once. Envoys are told what they can be told of them.
     ///
     /// # Panics
     /// If one breaks its invariants.
@@ -220,12 +221,17 @@ impl ControlPlane {
     pub fn set(&self, resources: impl IntoIterator<Item = Resource>) {
         let encoded = resources.into_iter().map(|resource| {
             let bytes = encode(&resource).expect("a test's resource is valid");
-            (resource.kind(), resource.name().to_owned(), bytes)
+            let for_envoys = encode_for(Flavour::Envoy, &resource);
+            let name = resource.name().to_owned();
+            (resource.kind(), name, bytes, for_envoys.ok())
         });
         let encoded: Vec<_> = encoded.collect();
         self.change(|state| {
-            for (kind, name, bytes) in encoded {
+            for (kind, name, bytes, for_envoys) in encoded {
                 state.book.set(kind, &name, bytes);
+                if let Some(bytes) = for_envoys {
+                    state.envoy_book.set(kind, &name, bytes);
+                }
             }
         });
     }
@@ -254,12 +260,6 @@ impl ControlPlane {
         self.change(|state| state.book.set(kind, name, bytes));
     }
 
-    /// Tells Envoys bytes that need not be a resource. They are told nothing else.
-    pub fn set_for_envoys(&self, kind: Kind, name: &str, bytes: impl Into<Bytes>) {
-        let bytes = bytes.into();
-        self.change(|state| state.envoy_book.set(kind, name, bytes));
-    }
-
     /// What is told of a resource.
     ///
     /// # Panics
@@ -273,7 +273,10 @@ impl ControlPlane {
 
     /// A resource is gone.
     pub fn remove(&self, kind: Kind, name: &str) {
-        self.change(|state| state.book.remove(kind, name));
+        self.change(|state| {
+            state.book.remove(kind, name);
+            state.envoy_book.remove(kind, name);
+        });
     }
 
     /// A new intermediate issues from now on; the bundle says so.

@@ -127,7 +127,7 @@ impl Admin {
     pub(super) async fn active(&self) -> Option<Active> {
         let target = "/stats?filter=downstream_(cx|rq)_active$";
         let page = self.text(Method::GET, target).await.ok()?;
-        Some(active(&page))
+        active(&page)
     }
 
     /// The listeners that Envoy has, with their real addresses; none if it does not say.
@@ -162,20 +162,24 @@ fn gauges(page: &str) -> impl Iterator<Item = (&str, u64)> {
 }
 
 /// Sums up the lines of listeners, requests and unread connections; not those of workers, which
-/// are in them, nor of the admin pages.
-fn active(page: &str) -> Active {
+/// are in them, nor of the admin pages. `None` if there is no line of a listener.
+fn active(page: &str) -> Option<Active> {
     let mut active = Active::default();
+    let mut is_known = false;
     for (name, value) in gauges(page) {
         let is_admin = name.starts_with("listener.admin.") || name.starts_with("http.admin.");
         match name.split_once('.') {
             _ if is_admin || name.contains(".worker_") => {}
-            Some(("listener", _)) => active.connections += value,
+            Some(("listener", _)) => {
+                active.connections += value;
+                is_known = true;
+            }
             Some(("http", rest)) if rest.ends_with("rq_active") => active.work += value,
             Some(("tcp", _)) => active.work += value,
             _ => {}
         }
     }
-    active
+    is_known.then_some(active)
 }
 
 /// `envoy.admin.v3.Listeners`, as far as it is looked at.
@@ -233,8 +237,11 @@ mod tests {
             connections: 6,
             work: 5,
         };
-        assert_eq!(active(page), expected);
-        assert_eq!(active("No stats\nhistogram: P0(1,2)\n"), Active::default());
+        assert_eq!(active(page), Some(expected));
+        assert_eq!(
+            active("http.in.downstream_rq_active: 0\nx: P0(1,2)\n"),
+            None
+        );
     }
 
     #[test]

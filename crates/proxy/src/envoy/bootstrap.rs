@@ -24,14 +24,15 @@ const WINDOW_BYTES: u32 = 256 << 10;
 const ACCESS_LOG: &str = "leno.access_log";
 
 /// Statistics that `leno` shows, and those that tell when Envoy is ready and drained. Others cost
-/// memory for every cluster and listener, and time for every request.
-const STATS: [&str; 6] = [
-    r"^server\.(live|state|uptime|concurrency|memory_allocated)$|^control_plane\.",
-    r"^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)$",
-    r"^listener_manager\.(workers_started|total_listeners_active)$",
-    r"\.downstream_(cx|rq)_active$|^http\..*\.downstream_rq_(total|[1-5]xx)$",
-    r"^cluster\..*\.upstream_rq_(completed|active|time|[1-5]xx)$",
-    r"^cluster\..*\.upstream_cx_(total|active|connect_fail|[rt]x_bytes_total)$",
+/// memory for every cluster and listener, and time for every request. Whole names are matched.
+const STATS: [&str; 7] = [
+    r"server\.(live|state|uptime|concurrency|memory_allocated)",
+    r"control_plane\..*",
+    r"(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)",
+    r"listener_manager\.(workers_started|total_listeners_active)",
+    r"(listener|http|tcp)\..*\.downstream_(cx_active|rq_active|rq_total|rq_[1-5]xx)",
+    r"cluster\..*\.upstream_rq_(completed|active|time|[1-5]xx)",
+    r"cluster\..*\.upstream_cx_(total|active|connect_fail|[rt]x_bytes_total)",
 ];
 
 /// Starts the Envoy that `envoy` describes, with its sockets in `folder`.

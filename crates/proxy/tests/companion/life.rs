@@ -1,58 +1,13 @@
-//! How it starts and how it ends.
+//! How it starts, how it goes on without the control plane, and how it ends when nobody asked.
 
-use std::net::SocketAddr;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
-use model::{
-    Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route,
-    TlsMode, Transport,
-};
 use rustix::process::Signal;
-use testkit::EchoServer;
+use testkit::{EchoServer, ProxyProcess, until};
 
-use crate::world::{World, ask, envoy_of, page, signal};
-
-/// An inbound listener in plaintext.
-pub(crate) fn listener(name: &str, cluster: &str) -> Listener {
-    Listener {
-        name: name.to_owned(),
-        direction: Direction::Inbound,
-        address: "127.0.0.1:0".parse().unwrap(),
-        additional_addresses: Vec::new(),
-        bind: true,
-        original_destination: false,
-        names: Vec::new(),
-        hosts: Vec::new(),
-        port_name: None,
-        tls: TlsMode::Disabled,
-        edge: None,
-        protocol: ListenerProtocol::Http,
-        detect_timeout: Listener::DETECT_TIMEOUT,
-        upgrades: Vec::new(),
-        connect: false,
-        proxy_protocol: false,
-        request_id: false,
-        forwarded_for: false,
-        routes: vec![Route::to(cluster)],
-    }
-}
-
-pub(crate) fn cluster(name: &str, endpoint: SocketAddr) -> Cluster {
-    Cluster {
-        name: name.to_owned(),
-        balance: Balance::RoundRobin,
-        protocol: Protocol::Http1,
-        proxy_protocol: None,
-        discovery: Discovery::Static,
-        passthrough: false,
-        endpoints: vec![Endpoint {
-            address: endpoint,
-            transport: Transport::Plaintext,
-            identities: Vec::new(),
-        }],
-    }
-}
+use crate::world::{PROXY, World, ask, envoy_of, is_over, listener, page, signal};
 
 #[test]
 fn envoy_serves_when_the_companion_says_so() {
@@ -64,19 +19,43 @@ fn envoy_serves_when_the_companion_says_so() {
     assert_eq!(ask(&proxy), 200);
     assert_eq!(proxy.admin("/ready").status(), 200);
     assert_eq!(page(&proxy, "/envoy/server_info")["state"], "LIVE");
-    let chain = &page(&proxy, "/certs")["certificateChain"];
-    assert!(chain[0].is_object(), "{chain}");
     let folder = world.folder("web");
-    assert_eq!(
-        folder.metadata().unwrap().permissions().mode() & 0o777,
-        0o700
-    );
-    drop(proxy.terminate());
+    let mode = folder.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let exit = proxy.terminate();
+    assert!(exit.status.success(), "{}", exit.stderr);
     assert!(!folder.exists(), "its folder is gone with it");
 }
 
 #[test]
-fn envoy_that_ends_takes_the_companion_along_with_its_words() {
+fn pages_that_show_are_passed_on_and_no_others() {
+    let app = EchoServer::start();
+    let Some(world) = World::before(app.addr()) else {
+        return;
+    };
+    let proxy = world.start();
+    let shown = page(&proxy, "/envoy/listeners?format=json");
+    assert_eq!(shown["listener_statuses"][0]["name"], "main");
+    for path in [
+        "/envoy/quitquitquit",
+        "/envoy/",
+        "/envoy/logging",
+        "/envoy//ready",
+    ] {
+        assert_eq!(proxy.admin(path).status(), 404, "{path}");
+    }
+    let scraped = proxy.admin("/stats/prometheus").text();
+    assert!(scraped.contains("envoy_server_live"), "{scraped}");
+    assert!(!scraped.contains("envoy_server_hot_restart"), "{scraped}");
+    assert!(proxy.admin("/metrics").text().contains("leno_control"));
+    assert_eq!(
+        page(&proxy, "/config_dump")["config"]["envoy"]["xds"],
+        "delta"
+    );
+}
+
+#[test]
+fn envoy_that_ends_takes_the_companion_along() {
     let app = EchoServer::start();
     let Some(world) = World::before(app.addr()) else {
         return;
@@ -87,4 +66,60 @@ fn envoy_that_ends_takes_the_companion_along_with_its_words() {
     assert!(!exit.status.success());
     let words = "error: Envoy ended (signal: 9 (SIGKILL))";
     assert!(exit.stderr.contains(words), "{}", exit.stderr);
+}
+
+#[test]
+fn envoy_ends_with_a_companion_that_is_killed() {
+    let app = EchoServer::start();
+    let Some(world) = World::before(app.addr()) else {
+        return;
+    };
+    let proxy = world.start();
+    let envoy = envoy_of(&proxy);
+    proxy.signal(Signal::KILL);
+    drop(proxy.wait(Instant::now()));
+    until("Envoy is gone", || is_over(envoy));
+    let again = world.start();
+    assert_eq!(ask(&again), 200, "what was left behind is no obstacle");
+}
+
+#[track_caller]
+fn check_start(yaml: &str, words: &str) {
+    let exit = ProxyProcess::try_start(PROXY, yaml, &[]).err().unwrap();
+    assert!(exit.stderr.contains(words), "{}", exit.stderr);
+}
+
+#[test]
+fn envoy_that_cannot_start_says_why() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let script = world.plane.dir().join("script");
+    fs::write(&script, "#!/bin/sh\necho >&2 one; echo >&2 two; exit 3\n").unwrap();
+    world.envoy.clone_from(&script);
+    check_start(
+        &world.yaml("web", ""),
+        "script cannot be run: Permission denied",
+    );
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let words = "Envoy ended (exit status: 3); it said last: one; two";
+    check_start(&world.yaml("web", ""), words);
+    fs::remove_file(&script).unwrap();
+    check_start(&world.yaml("web", ""), "there is no Envoy at");
+}
+
+#[test]
+fn envoy_serves_on_without_the_control_plane_and_hears_it_again() {
+    let app = EchoServer::start();
+    let Some(mut world) = World::before(app.addr()) else {
+        return;
+    };
+    let proxy = world.start();
+    world.plane.stop();
+    assert_eq!(ask(&proxy), 200);
+    world.plane.listener(&listener("late", "app"));
+    world.plane.resume();
+    let is_there = || proxy.admin("/envoy/listeners").text().contains("late::");
+    until("Envoy hears of a listener", is_there);
+    assert_eq!(ask(&proxy), 200);
 }

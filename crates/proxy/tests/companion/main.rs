@@ -6,5 +6,8 @@
     reason = "a test stops where its world is not as it should be"
 )]
 
+mod drain;
 mod life;
+mod mesh;
+mod secrecy;
 mod world;

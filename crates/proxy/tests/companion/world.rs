@@ -1,19 +1,22 @@
-//! A companion, its Envoy, and a control plane that tells both.
+//! Companions with their Envoys, and a control plane that tells both.
 
-use std::net::SocketAddr;
+use std::fs;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
-use model::{Cluster, Discovery, Listener};
+use model::{
+    Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route,
+    TlsMode, Transport,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use testkit::control::{parts_of_cluster, parts_of_listener};
 use testkit::{ControlPlane, ProxyProcess, RawClient};
-use xds::resource::{Resource, encode};
 
 pub(crate) const PROXY: &str = env!("CARGO_BIN_EXE_leno-proxy");
 
 /// Where Envoy is; `None` with a word about it.
-pub(crate) fn envoy() -> Option<PathBuf> {
+fn envoy() -> Option<PathBuf> {
     let named = std::env::var_os("LENO_ENVOY").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|dir| dir.join("envoy"));
@@ -28,10 +31,10 @@ pub(crate) fn envoy() -> Option<PathBuf> {
     envoy
 }
 
-/// A control plane, and a workload that Envoy serves.
+/// A control plane, and workloads that Envoys serve.
 pub(crate) struct World {
     pub(crate) plane: ControlPlane,
-    envoy: PathBuf,
+    pub(crate) envoy: PathBuf,
 }
 
 impl World {
@@ -45,30 +48,9 @@ impl World {
     /// One listener `main` in front of `app`, in plaintext.
     pub(crate) fn before(app: SocketAddr) -> Option<Self> {
         let world = Self::new()?;
-        world.tell_cluster(&super::life::cluster("app", app));
-        world.tell_listener(&super::life::listener("main", "app"));
+        world.plane.cluster(&cluster("app", app));
+        world.plane.listener(&listener("main", "app"));
         Some(world)
-    }
-
-    /// Tells a listener, to Envoy and to its companion.
-    pub(crate) fn tell_listener(&self, listener: &Listener) {
-        self.plane.listener(listener);
-        self.tell_envoy(parts_of_listener(listener));
-    }
-
-    /// Tells a cluster to Envoy.
-    pub(crate) fn tell_cluster(&self, cluster: &Cluster) {
-        assert_eq!(cluster.discovery, Discovery::Static);
-        self.tell_envoy(parts_of_cluster(cluster));
-    }
-
-    fn tell_envoy(&self, parts: Vec<Resource>) {
-        self.plane.together(|| {
-            for part in parts {
-                let bytes = encode(&part).unwrap();
-                self.plane.set_for_envoys(part.kind(), part.name(), bytes);
-            }
-        });
     }
 
     /// Where the sockets of Envoy beside `workload` are.
@@ -76,17 +58,65 @@ impl World {
         self.plane.dir().join(format!("{workload}-envoy"))
     }
 
-    /// The configuration of the companion beside `workload`, with `more` in its section `envoy`.
+    /// The configuration of the companion beside `workload`; `more` goes into its `control`.
     pub(crate) fn yaml(&self, workload: &str, more: &str) -> String {
         let (program, folder) = (&self.envoy, self.folder(workload));
-        let sidecar = self.plane.sidecar(workload, "");
-        format!("{sidecar}envoy: {{program: {program:?}, folder: {folder:?}{more}}}\n")
+        let sidecar = self.plane.sidecar(workload, more);
+        format!("{sidecar}envoy: {{program: {program:?}, folder: {folder:?}}}\n")
     }
 
     /// The companion beside `web`, ready.
     #[track_caller]
     pub(crate) fn start(&self) -> ProxyProcess {
-        ProxyProcess::start(PROXY, &self.yaml("web", ""))
+        self.start_as("web")
+    }
+
+    /// That beside another workload. It renews as soon as there is a newer authority.
+    #[track_caller]
+    pub(crate) fn start_as(&self, workload: &str) -> ProxyProcess {
+        ProxyProcess::start(PROXY, &self.yaml(workload, ", renewalSpread: 0s"))
+    }
+}
+
+/// An inbound listener in plaintext.
+pub(crate) fn listener(name: &str, cluster: &str) -> Listener {
+    Listener {
+        name: name.to_owned(),
+        direction: Direction::Inbound,
+        address: "127.0.0.1:0".parse().unwrap(),
+        additional_addresses: Vec::new(),
+        bind: true,
+        original_destination: false,
+        names: Vec::new(),
+        hosts: Vec::new(),
+        port_name: None,
+        tls: TlsMode::Disabled,
+        edge: None,
+        protocol: ListenerProtocol::Http,
+        detect_timeout: Listener::DETECT_TIMEOUT,
+        upgrades: Vec::new(),
+        connect: false,
+        proxy_protocol: false,
+        request_id: false,
+        forwarded_for: false,
+        routes: vec![Route::to(cluster)],
+    }
+}
+
+/// One endpoint in plaintext.
+pub(crate) fn cluster(name: &str, endpoint: SocketAddr) -> Cluster {
+    Cluster {
+        name: name.to_owned(),
+        balance: Balance::RoundRobin,
+        protocol: Protocol::Http1,
+        proxy_protocol: None,
+        discovery: Discovery::Static,
+        passthrough: false,
+        endpoints: vec![Endpoint {
+            address: endpoint,
+            transport: Transport::Plaintext,
+            identities: Vec::new(),
+        }],
     }
 }
 
@@ -106,11 +136,47 @@ pub(crate) fn page(proxy: &ProxyProcess, path: &str) -> Value {
 #[track_caller]
 pub(crate) fn envoy_of(proxy: &ProxyProcess) -> u32 {
     let pid = proxy.pid();
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    children.trim().parse().expect("one child")
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    children.unwrap().trim().parse().expect("one child")
+}
+
+/// Whether a process is gone, but for the note that its parent has to take.
+pub(crate) fn is_over(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z "))
 }
 
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a process id"), signal).expect("the process is there");
+}
+
+/// An application that answers its first request when it is told to.
+pub(crate) struct Slow {
+    listener: TcpListener,
+}
+
+impl Slow {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self { listener }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+
+    /// Waits for the head of a request.
+    #[track_caller]
+    pub(crate) fn request(&self) -> TcpStream {
+        let (mut stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(testkit::DEADLINE)).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        stream
+    }
 }
