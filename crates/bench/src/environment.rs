@@ -13,6 +13,7 @@ use crate::results::{self, EnvironmentKind, Mode, SidecarUsage};
 
 mod generator;
 mod placement;
+mod window;
 
 pub mod local;
 pub mod loopback;

@@ -1,5 +1,4 @@
-//! The path of one repeat through a mesh of this machine, and what its sidecars used between the
-//! two ends of the window.
+//! The path of one repeat through a mesh of this machine, and what its sidecars used in the window.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,8 +10,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::mesh::Mesh;
 use crate::cgroup::Cgroup;
 use crate::dataplane::Side;
+use crate::environment::window::Window;
 use crate::environment::{Placed, Usage};
-use crate::meter::{Machine, Meter, Reading, cpu_of, pss_of};
+use crate::meter::{Meter, cpu_of, pss_of};
 use crate::results::{Mode, Placement, SidecarUsage};
 use crate::units::mebibytes;
 
@@ -30,7 +30,7 @@ const ENVOY_COUNTERS: &str = "/envoy/stats?usedonly";
 pub(super) struct LocalPath {
     target: SocketAddr,
     sidecars: Vec<Metered>,
-    opened: Option<(Machine, Vec<Reading>)>,
+    window: Window,
     // Last: what is metered is in it.
     mesh: Mesh,
 }
@@ -67,7 +67,7 @@ impl LocalPath {
         Ok(Self {
             target,
             sidecars,
-            opened: None,
+            window: Window::default(),
             mesh,
         })
     }
@@ -89,15 +89,10 @@ impl LocalPath {
         }
         Ok(())
     }
+}
 
-    fn readings(&self) -> anyhow::Result<Vec<Reading>> {
-        let read = |sidecar: &Metered| {
-            let side = sidecar.side.name();
-            let reading = sidecar.meter.read();
-            reading.with_context(|| format!("reading the {side} sidecar's CPU time"))
-        };
-        self.sidecars.iter().map(read).collect()
-    }
+fn metered(sidecars: &[Metered]) -> Vec<(Side, &Meter)> {
+    sidecars.iter().map(|one| (one.side, &one.meter)).collect()
 }
 
 /// Every thread of a process; no CPUs means nothing changes.
@@ -128,31 +123,17 @@ impl Placed for LocalPath {
     }
 
     fn open_window(&mut self) -> anyhow::Result<()> {
-        let machine = Machine::read().unwrap_or_default();
-        self.opened = Some((machine, self.readings()?));
-        Ok(())
+        self.window.open(&metered(&self.sidecars))
     }
 
     fn close_window(&mut self) -> anyhow::Result<Usage> {
-        let (machine, begins) = self.opened.take().context("the window was never opened")?;
-        // All CPU counters before any memory: reading memory takes the kernel milliseconds.
-        let ends = self.readings()?;
-        let end = Machine::read().ok();
-        let shares = end.and_then(|end| end.shares_since(machine));
-        let (machine_idle, machine_stolen) = shares.unzip();
-        let mut usage = Usage {
-            machine_idle,
-            machine_stolen,
-            ..Usage::default()
-        };
-        for (sidecar, (begin, end)) in self.sidecars.iter().zip(begins.into_iter().zip(ends)) {
-            let used = sidecar.meter.usage(begin, end);
-            let used = used.context("reading a sidecar's memory")?;
-            let used = worth_telling(sidecar.crossed, used);
-            match sidecar.side {
-                Side::Client => usage.client = used,
-                Side::Server => usage.server = used,
-            }
+        let mut usage = self.window.close(&metered(&self.sidecars))?;
+        for sidecar in &self.sidecars {
+            let used = match sidecar.side {
+                Side::Client => &mut usage.client,
+                Side::Server => &mut usage.server,
+            };
+            used.take_if(|used| !worth_telling(sidecar.crossed, used));
         }
         Ok(usage)
     }
@@ -192,9 +173,9 @@ fn parts(members: &[u32]) -> String {
     members.iter().map(part).collect()
 }
 
-/// What a sidecar used, unless it was at rest as it should be.
-fn worth_telling(crossed: bool, used: SidecarUsage) -> Option<SidecarUsage> {
-    (crossed || used.cores() > AT_REST_CORES_MAX).then_some(used)
+/// Unless it was at rest as it should be.
+fn worth_telling(crossed: bool, used: &SidecarUsage) -> bool {
+    crossed || used.cores() > AT_REST_CORES_MAX
 }
 
 #[cfg(test)]
@@ -210,9 +191,9 @@ mod tests {
             pss_bytes: 1,
             anon_bytes: None,
         };
-        assert!(worth_telling(true, used(0.0)).is_some());
-        assert!(worth_telling(false, used(0.01)).is_none());
-        assert!(worth_telling(false, used(0.2)).is_some());
+        assert!(worth_telling(true, &used(0.0)));
+        assert!(!worth_telling(false, &used(0.01)));
+        assert!(worth_telling(false, &used(0.2)));
     }
 
     #[test]

@@ -1,19 +1,18 @@
-//! The sidecars of one repeat, and what they used between the two ends of the window.
+//! The sidecars of one repeat, and what they used in the window.
 
 use std::net::SocketAddr;
 
-use anyhow::Context;
-
 use super::sidecar::Sidecar;
 use crate::dataplane::Side;
+use crate::environment::window::Window;
 use crate::environment::{Placed, Usage};
-use crate::meter::{Machine, Reading};
+use crate::meter::Meter;
 
 /// A path through zero, one or two sidecars of this machine.
 pub(super) struct LoopbackPath {
     target: SocketAddr,
     sidecars: Vec<Sidecar>,
-    opened: Option<(Machine, Vec<Reading>)>,
+    window: Window,
 }
 
 impl LoopbackPath {
@@ -21,20 +20,13 @@ impl LoopbackPath {
         Self {
             target,
             sidecars,
-            opened: None,
+            window: Window::default(),
         }
     }
+}
 
-    fn readings(&self) -> anyhow::Result<Vec<Reading>> {
-        let read = |sidecar: &Sidecar| {
-            let side = sidecar.side.name();
-            sidecar
-                .meter
-                .read()
-                .with_context(|| format!("reading the {side} sidecar's CPU time"))
-        };
-        self.sidecars.iter().map(read).collect()
-    }
+fn metered(sidecars: &[Sidecar]) -> Vec<(Side, &Meter)> {
+    sidecars.iter().map(|one| (one.side, &one.meter)).collect()
 }
 
 impl Placed for LoopbackPath {
@@ -43,35 +35,11 @@ impl Placed for LoopbackPath {
     }
 
     fn open_window(&mut self) -> anyhow::Result<()> {
-        let machine = Machine::read().unwrap_or_default();
-        self.opened = Some((machine, self.readings()?));
-        Ok(())
+        self.window.open(&metered(&self.sidecars))
     }
 
     fn close_window(&mut self) -> anyhow::Result<Usage> {
-        let (machine, begins) = self.opened.take().context("the window was never opened")?;
-        // All CPU counters before any memory: reading memory takes the kernel milliseconds.
-        let ends = self.readings()?;
-        let shares = Machine::read()
-            .ok()
-            .and_then(|end| end.shares_since(machine));
-        let (machine_idle, machine_stolen) = shares.unzip();
-        let mut usage = Usage {
-            machine_idle,
-            machine_stolen,
-            ..Usage::default()
-        };
-        for (sidecar, (begin, end)) in self.sidecars.iter().zip(begins.into_iter().zip(ends)) {
-            let used = sidecar
-                .meter
-                .usage(begin, end)
-                .context("reading a sidecar's memory")?;
-            match sidecar.side {
-                Side::Client => usage.client = Some(used),
-                Side::Server => usage.server = Some(used),
-            }
-        }
-        Ok(usage)
+        self.window.close(&metered(&self.sidecars))
     }
 
     fn counters(&self) -> Vec<(Side, String)> {
