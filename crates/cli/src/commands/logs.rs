@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use local::command::log_files;
 use local::logs::{Follow, Line};
-use local::name::{MeshName, WorkloadId};
+use local::name::WorkloadId;
 
-use super::up::Place;
+use super::up::Chosen;
 use crate::output;
 
 /// How often is looked for more.
@@ -28,16 +28,12 @@ pub(crate) struct Args {
     /// Only so many lines of each, the last ones
     #[arg(long, value_name = "LINES")]
     tail: Option<usize>,
-    /// The mesh [default: the only one]
-    #[arg(long)]
-    name: Option<MeshName>,
     #[command(flatten)]
-    place: Place,
+    mesh: Chosen,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let base = &args.place.runtime;
-    let name = args.name.clone().map_or_else(|| local::only(base), Ok)?;
+    let (base, name) = args.mesh.find()?;
     let files = || log_files((base, &name), &args.workloads, args.sidecar);
     let mut view = View::default();
     view.add(files()?, args.tail);

@@ -1,6 +1,6 @@
 //! `leno up`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use local::command::up_within;
@@ -52,6 +52,28 @@ pub(crate) struct Place {
         hide_default_value = true
     )]
     pub(crate) runtime: PathBuf,
+}
+
+/// One of the meshes that are up.
+#[derive(clap::Args)]
+pub(crate) struct Chosen {
+    /// The mesh [default: the only one]
+    #[arg(long)]
+    name: Option<MeshName>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Chosen {
+    /// Where it is kept, and what it is called.
+    ///
+    /// # Errors
+    /// When none is named and there is not exactly one.
+    pub(crate) fn find(&self) -> anyhow::Result<(&Path, MeshName)> {
+        let base = &*self.place.runtime;
+        let name = self.name.clone().map_or_else(|| local::only(base), Ok)?;
+        Ok((base, name))
+    }
 }
 
 /// For how long is waited.

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use local::name::{MeshName, WorkloadId};
+use local::name::WorkloadId;
 use local::{Programs, command};
 
 use super::progress;
-use super::up::Place;
+use super::up::Chosen;
 
 /// Have newer programs take over from those that run, without a connection lost.
 ///
@@ -18,9 +18,6 @@ use super::up::Place;
 pub(crate) struct Args {
     /// Whose sidecars: workloads or instances [default: all]
     workloads: Vec<WorkloadId>,
-    /// The mesh [default: the only one]
-    #[arg(long)]
-    name: Option<MeshName>,
     /// The new leno-proxy [default: what is now where the old one was]
     #[arg(long, value_name = "PATH")]
     proxy: Option<PathBuf>,
@@ -31,12 +28,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     envoy: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    mesh: Chosen,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let base = &args.place.runtime;
-    let name = args.name.map_or_else(|| local::only(base), Ok)?;
+    let (base, name) = args.mesh.find()?;
     let programs = Programs {
         control: args.control,
         proxy: args.proxy,
