@@ -6,11 +6,12 @@
     reason = "a test stops where its world is not as it should be"
 )]
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::client::End;
+use testkit::config::listeners;
 use testkit::proxy::Exit;
 use testkit::{
     EchoServer, MeshConnector, ProxyProcess, RawClient, ScriptedUpstream, Sidecar, Step, TestCa,
@@ -119,21 +120,6 @@ fn new_certificates_under_load_cost_no_request() {
 
 // Configurations.
 
-/// A listener per name and address, all to the same cluster.
-fn with_listeners(app: SocketAddr, listeners: &[(&str, &str)]) -> String {
-    let listener = |(name, address): &(&str, &str)| {
-        format!(
-            "- {{name: {name}, direction: outbound, address: \"{address}\", \
-             routes: [{{cluster: main}}]}}\n"
-        )
-    };
-    let listeners: String = listeners.iter().map(listener).collect();
-    format!(
-        "workload: {{name: w}}\nadmin: 127.0.0.1:0\nmetrics: 127.0.0.1:0\nworkers: 2\n\
-         listeners:\n{listeners}clusters:\n- {{name: main, endpoints: [{{address: \"{app}\"}}]}}\n"
-    )
-}
-
 #[test]
 fn reloads_under_load_cost_no_request() {
     let apps = [
@@ -215,7 +201,7 @@ fn request_in_flight_ends_as_it_began_when_its_endpoint_is_removed() {
 #[test]
 fn listener_that_is_removed_closes_and_its_connections_are_told() {
     let app = EchoServer::start();
-    let both = with_listeners(
+    let both = listeners(
         app.addr(),
         &[("main", "127.0.0.1:0"), ("other", "127.0.0.1:0")],
     );
@@ -224,7 +210,7 @@ fn listener_that_is_removed_closes_and_its_connections_are_told() {
     let traffic = Traffic::start(addr, 4);
     let mut old = RawClient::connect(removed);
     assert_eq!(old.get("/").status(), 200);
-    proxy.reconfigure(&with_listeners(app.addr(), &[("main", "127.0.0.1:0")]));
+    proxy.reconfigure(&listeners(app.addr(), &[("main", "127.0.0.1:0")]));
     until("it refuses", || TcpStream::connect(removed).is_err());
     until("all workers have it", || is_applied(&proxy, 2));
     assert_eq!(old.get("/").status(), 404);
@@ -235,11 +221,11 @@ fn listener_that_is_removed_closes_and_its_connections_are_told() {
 #[test]
 fn listener_that_is_added_serves() {
     let app = EchoServer::start();
-    let proxy = start_yaml(&with_listeners(app.addr(), &[("main", "127.0.0.1:0")]));
+    let proxy = start_yaml(&listeners(app.addr(), &[("main", "127.0.0.1:0")]));
     let free = testkit::dead_address();
     let traffic = Traffic::start(proxy.addr(), 4);
-    let listeners = [("before", &*free.to_string()), ("main", "127.0.0.1:0")];
-    proxy.reconfigure(&with_listeners(app.addr(), &listeners));
+    let both = [("before", &*free.to_string()), ("main", "127.0.0.1:0")];
+    proxy.reconfigure(&listeners(app.addr(), &both));
     until("it accepts", || TcpStream::connect(free).is_ok());
     assert_eq!(RawClient::connect(free).post("/", "new").text(), "new");
     traffic.goes_on(100);
@@ -277,10 +263,10 @@ fn broken_configuration_changes_nothing_and_says_where_it_is_broken() {
 #[test]
 fn configuration_that_cannot_be_put_to_use_changes_nothing() {
     let app = EchoServer::start();
-    let one = with_listeners(app.addr(), &[("main", "127.0.0.1:0")]);
+    let one = listeners(app.addr(), &[("main", "127.0.0.1:0")]);
     let proxy = start_yaml(&one);
     let taken = app.addr().to_string();
-    let two = with_listeners(app.addr(), &[("main", "127.0.0.1:0"), ("other", &taken)]);
+    let two = listeners(app.addr(), &[("main", "127.0.0.1:0"), ("other", &taken)]);
     proxy.reload_is_rejected(|| proxy.write_config(&two));
     assert!(proxy.stderr().contains(&taken), "{}", proxy.stderr());
     assert_eq!(json(&proxy, "/config_dump")["generation"], 1);

@@ -226,6 +226,22 @@ impl Sidecar {
     }
 }
 
+/// Sidecars with other listeners than those: one per name and address, all to one application.
+#[must_use]
+pub fn listeners(app: SocketAddr, all: &[(&str, &str)]) -> String {
+    let listener = |(name, address): &(&str, &str)| {
+        format!(
+            "- {{name: {name}, direction: outbound, address: \"{address}\", \
+             routes: [{{cluster: main}}]}}\n"
+        )
+    };
+    let listeners: String = all.iter().map(listener).collect();
+    format!(
+        "workload: {{name: w}}\nadmin: 127.0.0.1:0\nmetrics: 127.0.0.1:0\nworkers: 2\n\
+         listeners:\n{listeners}clusters:\n- {{name: main, endpoints: [{{address: \"{app}\"}}]}}\n"
+    )
+}
+
 fn list(ids: &[SpiffeId]) -> String {
     let quoted: Vec<_> = ids.iter().map(|id| format!("\"{id}\"")).collect();
     quoted.join(", ")

@@ -4,21 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::sidecar::{Sidecar, connect, enrol, member};
+use crate::sidecar::connected;
 use crate::world::{STATUS, World};
 
 /// Longer than a test waits.
 const FOR_EVER: u64 = 60_000;
 /// Shorter than that, and long for a machine that has much else to do.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn connected(world: &World, name: &str) -> Sidecar {
-    let credentials = Box::pin(enrol(world, name)).await;
-    let channel = connect(world, member(&credentials)).await;
-    let mut sidecar = Sidecar::new(name);
-    sidecar.connect(&channel).await.unwrap();
-    sidecar
-}
 
 /// Another address each time, which `curl` is to be told.
 fn move_hello(world: &World, last: u8) {

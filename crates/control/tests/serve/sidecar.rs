@@ -85,6 +85,15 @@ pub(crate) async fn sign(
     Ok(Credentials::from_parts(&parts, DOMAIN, SystemTime::now()).unwrap())
 }
 
+/// A sidecar with its first certificate and all that it is told then.
+pub(crate) async fn connected(world: &World, name: &str) -> Sidecar {
+    let credentials = Box::pin(enrol(world, name)).await;
+    let channel = connect(world, member(&credentials)).await;
+    let mut sidecar = Sidecar::new(name);
+    sidecar.connect(&channel).await.unwrap();
+    sidecar
+}
+
 /// A first certificate, with a token, under an account of the same name.
 pub(crate) async fn enrol(world: &World, name: &str) -> Credentials {
     Box::pin(enrol_as(world, name, name)).await

@@ -3,18 +3,10 @@
 use xds::kind::Kind;
 use xds::resource::{Resource, decode};
 
-use crate::sidecar::{Sidecar, connect, enrol, member};
+use crate::sidecar::{Sidecar, connect, connected, enrol, member};
 use crate::world::{HELLO, STATUS, World};
 
 const HELLO_CLUSTER: &str = "outbound|80|hello.default.svc.cluster.local";
-
-async fn connected(world: &World, name: &str) -> Sidecar {
-    let credentials = Box::pin(enrol(world, name)).await;
-    let channel = connect(world, member(&credentials)).await;
-    let mut sidecar = Sidecar::new(name);
-    sidecar.connect(&channel).await.unwrap();
-    sidecar
-}
 
 #[tokio::test]
 async fn a_sidecar_enrols_and_is_told_the_mesh() {

@@ -2,24 +2,13 @@
 
 use std::net::{SocketAddr, TcpStream};
 
+use testkit::config::listeners;
 use testkit::{EchoServer, RawClient, Traffic, until};
 
 use crate::world::{Place, ended, start};
 
-/// A listener per name and address, all to the same cluster.
-fn sidecar(place: &Place, app: SocketAddr, listeners: &[(&str, &str)]) -> String {
-    let listener = |(name, address): &(&str, &str)| {
-        format!(
-            "- {{name: {name}, direction: outbound, address: \"{address}\", \
-             routes: [{{cluster: main}}]}}\n"
-        )
-    };
-    let listeners: String = listeners.iter().map(listener).collect();
-    format!(
-        "workload: {{name: w}}\nadmin: 127.0.0.1:0\nmetrics: 127.0.0.1:0\nworkers: 2\n{}\n\
-         listeners:\n{listeners}clusters:\n- {{name: main, endpoints: [{{address: \"{app}\"}}]}}\n",
-        place.key()
-    )
+fn sidecar(place: &Place, app: SocketAddr, all: &[(&str, &str)]) -> String {
+    format!("{}\n{}", place.key(), listeners(app, all))
 }
 
 #[test]
