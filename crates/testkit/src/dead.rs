@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, sockopt};
 
@@ -87,6 +87,29 @@ impl SilentPort {
     #[must_use]
     pub fn queued(&self) -> usize {
         self.queue.len()
+    }
+}
+
+/// How often an endpoint that is down may have been probed: real time paces that, however slow the
+/// machine is.
+#[derive(Debug)]
+pub struct Probes {
+    begun: Instant,
+}
+
+impl Probes {
+    /// It goes down now, or later.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+        }
+    }
+
+    /// At most so many of one endpoint until now: after 1 s, then 2, 4 and so on.
+    #[must_use]
+    pub fn most(&self) -> f64 {
+        (self.begun.elapsed().as_secs_f64() + 1.0).log2().floor()
     }
 }
 

@@ -61,7 +61,7 @@ pub use ca::{TestCa, TestIdentity};
 pub use client::{Client, MeshConnector, RawClient, TlsClient};
 pub use config::Sidecar;
 pub use control::ControlPlane;
-pub use dead::DeadPort;
+pub use dead::{DeadPort, Probes};
 pub use echo::EchoServer;
 pub use h2::{Frames, H2Client, H2Server, RawH2Server};
 pub use http::Message;
