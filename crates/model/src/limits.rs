@@ -87,8 +87,7 @@ impl Limits {
     pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
     /// 5 s: well under the 30 s that orchestrators wait before they kill.
     pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-    /// 600 s: nobody waits for the one that was replaced; longer, and old programs pile up that the
-    /// control plane cannot tell anything.
+    /// 600 s: nobody waits for the one that was replaced; longer, and old programs pile up.
     pub const HANDOVER_TIMEOUT: Duration = Duration::from_secs(600);
     /// 50 s: under the 60 s after which many servers close an unused connection, so that the pool
     /// rarely lends one that is about to go.

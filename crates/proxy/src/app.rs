@@ -75,7 +75,10 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let mut quiet = Quiet::begin(live, &registry, predecessor, wanted)?;
         quiet.run().await?;
         let limit = quiet.drain().await;
-        drain(&seats, threads, limit).await
+        tokio::select! {
+            drained = drain(&seats, threads, limit) => drained,
+            () = quiet.follow() => Ok(()),
+        }
     })?;
     if let Some(log) = access_log {
         log.close(DRAIN_SLACK);

@@ -64,8 +64,17 @@ pub(crate) type Show = Box<dyn Fn(&Status) + Send + Sync>;
 pub(crate) struct Pause {
     /// Told when all is written down, and nothing more will be.
     pub(crate) begun: oneshot::Sender<()>,
-    /// Told to go on; dropped, if that will never be.
-    pub(crate) over: oneshot::Receiver<()>,
+    /// Told how to go on; dropped, if that will never be.
+    pub(crate) over: oneshot::Receiver<Onward>,
+}
+
+/// How a conversation goes on that rested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Onward {
+    /// As if nobody had come.
+    AsBefore,
+    /// For the connections that are left: what is kept is the successor's.
+    KeepingNothing,
 }
 
 /// What the control plane has said, as far as it can be put to use.
@@ -190,7 +199,11 @@ impl Agent {
         show(&self.status);
         // Whoever does not wait for it says below what is to be.
         let _ = pause.begun.send(());
-        pause.over.await.is_ok()
+        let onward = pause.over.await;
+        if onward == Ok(Onward::KeepingNothing) {
+            self.store = None;
+        }
+        onward.is_ok()
     }
 
     async fn speak(&mut self, news: &mpsc::Sender<Told>, show: &Show) {

@@ -3,7 +3,7 @@
 
 use crate::admin::State;
 use crate::app::DRAIN_SLACK;
-use crate::control::{Agent, Pause, Show, Told};
+use crate::control::{Agent, Onward, Pause, Show, Told};
 use crate::telemetry::metrics::Registry;
 use model::Config;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Hearing {
     }
 
     /// Has the conversation rest until the sender is told, or for ever when that is dropped.
-    pub(crate) async fn pause(&self) -> Result<oneshot::Sender<()>, String> {
+    pub(crate) async fn pause(&self) -> Result<oneshot::Sender<Onward>, String> {
         let (begun, has_begun) = oneshot::channel();
         let (end, over) = oneshot::channel();
         // Gone only when everything ends.
@@ -66,7 +66,7 @@ impl Hearing {
             Ok(Ok(())) => Ok(end),
             _ => {
                 // It is to go on, whenever it would rest.
-                let _ = end.send(());
+                let _ = end.send(Onward::AsBefore);
                 Err("what is known could not be written down in time".to_owned())
             }
         }

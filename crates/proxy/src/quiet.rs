@@ -2,7 +2,7 @@
 //! and a successor that takes over. Called by `app`; must never wait for a worker.
 
 use crate::admin::Phase;
-use crate::control::Told;
+use crate::control::{Onward, Told};
 use crate::handover::{self, Door, Handed, Predecessor, Request};
 use crate::heap::Trimmer;
 use crate::hearing::{Hearing, hear};
@@ -44,7 +44,7 @@ struct Succession {
     answering: Option<JoinHandle<()>>,
     requests: (mpsc::Sender<Request>, mpsc::Receiver<Request>),
     /// While one takes over; the agent rests, if there is one.
-    heir: Option<Option<oneshot::Sender<()>>>,
+    heir: Option<Option<oneshot::Sender<Onward>>>,
     is_over: bool,
 }
 
@@ -202,16 +202,22 @@ impl Quiet {
                 log::error(format_args!("pages and names are not served: {error:#}"));
             });
         }
+        self.go_on(Onward::AsBefore);
+    }
+
+    /// Has the agent rest no longer, if it does.
+    fn go_on(&mut self, onward: Onward) {
         let succession = self.succession.as_mut();
         if let Some(Some(over)) = succession.and_then(|succession| succession.heir.take()) {
             // The agent is gone only when everything ends.
-            let _ = over.send(());
+            let _ = over.send(onward);
         }
     }
 
     /// The successor serves.
     fn leave(&mut self) {
         self.surfaces.leave();
+        self.go_on(Onward::KeepingNothing);
         if let Some(succession) = &mut self.succession {
             succession.is_over = true;
         }
@@ -227,14 +233,22 @@ impl Quiet {
             succession.end();
         }
         self.live.let_go();
+        if is_replaced {
+            return self.live.snapshot().config.limits.handover_timeout;
+        }
         if let Some(told) = self.told.take() {
             told.end().await;
         }
-        let limits = &self.live.snapshot().config.limits;
-        match is_replaced {
-            true => limits.handover_timeout,
-            false => limits.drain_timeout,
+        self.live.snapshot().config.limits.drain_timeout
+    }
+
+    /// Connections that outlive a handover are under the rules of the mesh as it is, not as it was:
+    /// puts to use what the control plane says of it, until this is dropped.
+    pub(crate) async fn follow(&mut self) {
+        while let Some(news) = hear(&mut self.told).await {
+            self.adopt(news);
         }
+        std::future::pending().await
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Live {
     sockets: Sockets,
     /// Sockets that nothing is accepted from yet; `None` once it is.
     waiting: Option<Vec<Socket>>,
+    /// Whether nothing more is accepted, nor opened.
+    is_leaving: bool,
     /// What the control plane said last, if there is one.
     told: Option<Told>,
     /// What was told last could not be put to use, as when an address is still another's.
@@ -76,6 +78,7 @@ impl Live {
             open: HashMap::new(),
             sockets,
             waiting: Some(Vec::new()),
+            is_leaving: false,
             told: None,
             is_behind: false,
             looks,
@@ -175,6 +178,7 @@ impl Live {
 
     /// Leaves every socket to the worker, or to a successor: a copy would keep it open.
     pub(crate) fn let_go(&mut self) {
+        self.is_leaving = true;
         self.sockets.clear();
         self.open.values_mut().for_each(|open| open.copies.clear());
     }
@@ -238,7 +242,7 @@ impl Live {
             open.is_some_and(|open| listener.addresses().eq(open.asked.iter().copied()))
         };
         let wanted = (0..).zip(&config.listeners);
-        let wanted = wanted.filter(|(_, listener)| !is_open(listener));
+        let wanted = wanted.filter(|(_, listener)| !self.is_leaving && !is_open(listener));
         let sockets = self.sockets.open_all(wanted)?;
         // Nothing can fail from here on.
         self.is_behind = false;

@@ -1,11 +1,13 @@
-//! Sidecars that are told what to do: what they were told goes from one to the next on disk, and
-//! only one of them speaks with the control plane.
+//! Sidecars that are told what to do: what they were told goes from one to the next on disk, which
+//! only the last of them writes.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use rustix::process::Signal;
+use testkit::control::Seen;
 use testkit::{ControlPlane, EchoServer, ProxyProcess, RawClient, Traffic, until};
+use xds::kind::Kind;
 
 use crate::world::{Load, PROXY, Place, brief, says, start};
 
@@ -91,6 +93,37 @@ fn what_was_told_last_is_known_to_the_successor() {
         ended_if_well(std::mem::replace(&mut serving, successor));
         plane.resume();
     }
+}
+
+#[test]
+fn connections_that_outlive_a_handover_hear_of_changes() {
+    let (place, old, new) = (Place::new(), EchoServer::start(), EchoServer::start());
+    let plane = ControlPlane::start();
+    tell(&plane, old.addr());
+    let serving = start(&sidecar(&plane, &place, true));
+    let mut kept: Vec<_> = (0..50)
+        .map(|_| RawClient::connect(serving.addr()))
+        .collect();
+    kept.iter_mut()
+        .for_each(|one| assert_eq!(one.get("/").status(), 200));
+    let successor = start(&sidecar(&plane, &place, false));
+    let streams = |seen: &Seen| seen.openings(Kind::Cluster).len();
+    plane.until("both hear it", |seen| streams(seen) == 3);
+    let before = plane.seen().accepted(Kind::Cluster);
+    tell(&plane, new.addr());
+    plane.until("both know it", |seen| {
+        seen.accepted(Kind::Cluster) >= before + 2
+    });
+    // Each has one more answer of the old one.
+    until("it is put to use", || {
+        let answer = kept.pop().expect("it takes no time").get("/");
+        assert_eq!(answer.status(), 200);
+        new.request_count() > 0
+    });
+    drop(kept);
+    ended_if_well(serving);
+    // It has written nothing over what its successor knows.
+    asked(&new, &successor);
 }
 
 #[test]
