@@ -71,9 +71,7 @@ impl Cgroups {
 
     /// Kills every process in every group of the mesh but this one.
     pub fn kill(&self) {
-        let folders = self.folders.iter();
-        let find = || folders.clone().flat_map(|folder| groups(folder)).collect();
-        kill_all(find);
+        kill_all(&self.folders);
     }
 
     /// Removes the groups; gives those that could not be.
@@ -81,10 +79,8 @@ impl Cgroups {
     pub fn remove(&self) -> Vec<PathBuf> {
         for folder in &self.folders {
             leave(folder);
-            let all = groups(folder).chain([folder.clone()]);
-            all.for_each(|group| drop(fs::remove_dir(group)));
         }
-        existing(&self.folders)
+        remove(&self.folders)
     }
 }
 
@@ -98,21 +94,38 @@ pub fn kill(groups: &[PathBuf]) {
             .open(group.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }
-    kill_all(|| groups.to_vec());
+    kill_all(groups);
 }
 
-/// Removes `groups`, which must have no process any more; gives those that could not be.
+/// Removes `groups`, which must have no process any more, with those within them; gives those that
+/// could not be.
 #[must_use]
 pub fn remove(groups: &[PathBuf]) -> Vec<PathBuf> {
-    groups.iter().for_each(|group| drop(fs::remove_dir(group)));
+    let all = groups.iter().flat_map(|group| tree(group));
+    all.for_each(|group| drop(fs::remove_dir(group)));
     existing(groups)
 }
 
-fn kill_all(find: impl Fn() -> Vec<PathBuf>) {
+/// Makes a group within each of `groups`: what is in it counts as theirs, and can be ended without
+/// them.
+#[must_use]
+pub fn within(groups: &[PathBuf], name: &str) -> Vec<PathBuf> {
+    let all = groups.iter().map(|group| group.join(name));
+    all.filter(|group| fs::create_dir(group).is_ok()).collect()
+}
+
+/// Ends and removes all groups within `groups`.
+pub fn clear(groups: &[PathBuf]) {
+    let within: Vec<_> = groups.iter().flat_map(|group| below(group)).collect();
+    kill(&within);
+    let _ = remove(&within);
+}
+
+fn kill_all(groups: &[PathBuf]) {
     let own = own_pid();
     let all = || {
-        let groups = find();
-        let pids = groups.iter().flat_map(|group| members(group));
+        let groups = groups.iter().flat_map(|group| tree(group));
+        let pids = groups.flat_map(|group| members(&group));
         pids.filter(|pid| *pid != own).collect()
     };
     for _ in 0..ROUNDS {
@@ -130,14 +143,14 @@ fn existing(folders: &[PathBuf]) -> Vec<PathBuf> {
 /// A process cannot remove the group that it is in: it moves up first.
 fn leave(folder: &Path) {
     let own = own_pid();
-    let is_inside = groups(folder).any(|group| members(&group).contains(&own));
+    let is_inside = below(folder).any(|group| members(&group).contains(&own));
     let Some(parent) = folder.parent().filter(|_| is_inside) else {
         return;
     };
     let procs = parent.join("cgroup.procs");
     if fs::write(&procs, "0").is_err() {
         // Version 2 lets no process into what hands controllers down. They are others' too.
-        let is_shared = groups(parent).any(|group| group != folder);
+        let is_shared = below(parent).any(|group| group != folder);
         if !is_shared && place::take_back(folder).is_ok() {
             let _ = fs::write(&procs, "0");
         }
@@ -148,7 +161,13 @@ fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-fn groups(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+/// A group with all that are within it, innermost first.
+fn tree(group: &Path) -> Vec<PathBuf> {
+    let within = below(group).flat_map(|group| tree(&group));
+    within.chain([group.to_path_buf()]).collect()
+}
+
+fn below(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     paths.filter(|path| path.is_dir())

@@ -87,6 +87,9 @@ fn a_command_runs_where_the_application_does_and_leaves_nothing() {
     let late = Err("sh did not end within 250 ms");
     check_within(&world, &slow, SHORT, late);
     check(&world, &exec("sleep 600 &"), Ok(()));
+    // In a session of its own, in which nobody else looks for it.
+    let aside = "(setsid sh -c 'echo; exec sleep 600 >/dev/null' &) | head -1";
+    check(&world, &exec(aside), Ok(()));
     let deadline = Instant::now() + PATIENCE;
     while !world.is_empty() {
         assert!(Instant::now() < deadline, "something of a probe is left");

@@ -1,6 +1,7 @@
 //! A network namespace that no other test has, with an address of each family, and the rules of a
 //! sidecar that does not run: what they redirect is refused. Removed when dropped.
 
+use std::fs::DirEntry;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener};
 use std::os::fd::OwnedFd;
@@ -103,11 +104,13 @@ impl World {
         }
     }
 
-    /// Whether any process of a job is left.
+    /// Whether nothing of a job is left, be it a group of its own.
     pub(super) fn is_empty(&self) -> bool {
-        let procs = self.groups.iter().map(|group| group.join("cgroup.procs"));
-        let texts = procs.map(|path| std::fs::read_to_string(path).unwrap());
-        texts.collect::<String>().is_empty()
+        let is_file = |entry: std::io::Result<DirEntry>| entry.unwrap().path().is_file();
+        self.groups.iter().all(|group| {
+            let procs = std::fs::read_to_string(group.join("cgroup.procs")).unwrap();
+            procs.is_empty() && group.read_dir().unwrap().all(is_file)
+        })
     }
 }
 

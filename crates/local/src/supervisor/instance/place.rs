@@ -101,9 +101,16 @@ impl Instance {
             self.end_left(Marked::Ours, one.sidecar_cgroups.clone())
                 .await;
         }
+        let groups = one.cgroups.clone();
         if application.is_none() {
-            self.end_left(Marked::Applications, one.cgroups.clone())
-                .await;
+            self.end_left(Marked::Applications, groups).await;
+        } else {
+            // Probes that nobody waits for any more.
+            let cleared = blocking(move || {
+                cgroup::clear(&groups);
+                Ok(())
+            });
+            let _ = cleared.await;
         }
         let had_application = life.is_some_and(|life| life.process.is_some());
         let lost_application = had_application && application.is_none();
