@@ -1,7 +1,7 @@
 //! Messages of xDS v3 by hand: Envoy's tags, and only the fields that we read or write. Fields
 //! that are not here are found by `fields`, which reads the bytes before prost drops them.
-//! Grouped as Envoy's `.proto` files are. Must never have a field that is neither read nor marked as
-//! only written.
+//! Grouped as Envoy's `.proto` files are. Must never have a field that is neither read nor marked
+//! as only written.
 
 #![expect(
     missing_docs,
