@@ -3,6 +3,7 @@
 //! but by the generation that all of them have passed.
 
 mod catalogue;
+mod claims;
 mod debounce;
 mod encode;
 mod table;
@@ -20,9 +21,10 @@ use xds::flavour::Flavour;
 use xds::kind::Kind;
 
 use crate::kinds::{DataPlane, WorkloadKey};
-use crate::translate::{Mesh, WorkloadParts};
+use crate::translate::{CommonParts, Mesh, ServiceKey, WorkloadParts};
 use catalogue::Tables;
 pub use catalogue::{Catalogue, Own, Sight};
+use claims::Claims;
 pub use debounce::Debounce;
 use encode::Encoded;
 use table::{Owner, Table};
@@ -78,7 +80,7 @@ impl Push {
     /// Publishes a trust bundle, which the authority counts as `number`.
     pub fn apply_bundle(&mut self, bundle: &TrustBundle, number: u64, passed: u64) -> Applied {
         let mut draft = self.draft(passed, Instant::now());
-        draft.set(encode::bundle(bundle), &Owner::Everybody, Flavour::Leno);
+        draft.set(encode::bundle(bundle), &Owner::Everybody);
         // Streams have to take the number over, even if the bundle is the same.
         draft.applied.changes += usize::from(draft.catalogue.bundle != number);
         draft.catalogue.bundle = number;
@@ -155,20 +157,23 @@ impl Draft {
             return;
         }
         self.catalogue.envoy = is_wanted.then(Tables::default);
-        let parts = &before.common;
-        let common = (&Owner::Everybody, &parts.listeners, &parts.clusters);
-        let services = before.services.iter().map(|(key, parts)| {
-            let owner = Owner::Service(Arc::new(key.clone()));
-            (owner, &parts.listeners, &parts.clusters)
-        });
-        let services: Vec<_> = services.filter(|_| is_wanted).collect();
-        let services = services
-            .iter()
-            .map(|(owner, listeners, clusters)| (owner, *listeners, *clusters));
-        for (owner, listeners, clusters) in services.chain(is_wanted.then_some(common)) {
-            for resource in encode::parts(listeners, clusters, Flavour::Envoy) {
-                self.set(resource, owner, Flavour::Envoy);
-            }
+        if !is_wanted {
+            return;
+        }
+        let CommonParts {
+            listeners,
+            clusters,
+        } = &*before.common;
+        self.say(
+            Flavour::Envoy,
+            &Names::new(),
+            (listeners, clusters),
+            &Owner::Everybody,
+        );
+        let claims = Claims::of(before);
+        for (key, parts) in &before.services {
+            let said = (&*claims.listeners(parts), parts.clusters.as_slice());
+            self.say(Flavour::Envoy, &Names::new(), said, &owner(key));
         }
     }
 
@@ -178,27 +183,60 @@ impl Draft {
         }
         let (old, new) = (&before.common, &after.common);
         let gone = names(&old.listeners, &old.clusters);
-        let parts = (new.listeners.as_slice(), new.clusters.as_slice());
-        self.replace(&gone, parts, &Owner::Everybody);
+        for flavour in FLAVOURS {
+            self.say(
+                flavour,
+                &gone,
+                (&new.listeners, &new.clusters),
+                &Owner::Everybody,
+            );
+        }
     }
 
     fn services(&mut self, before: &Mesh, after: &Mesh) {
+        let claims = match self.catalogue.envoy {
+            Some(_) => Claims::of(after),
+            None => Claims::default(),
+        };
+        self.headless(before, after, &claims);
         // What comes before what goes: a resource that changes its owner stays.
         for (key, parts) in &after.services {
             let old = before.services.get(key);
             if old.is_some_and(|old| Arc::ptr_eq(old, parts)) {
                 continue;
             }
-            let owner = Owner::Service(Arc::new(key.clone()));
+            let owner = owner(key);
             let gone = old.map(|old| names(&old.listeners, &old.clusters));
-            let parts = (parts.listeners.as_slice(), parts.clusters.as_slice());
-            self.replace(&gone.unwrap_or_default(), parts, &owner);
+            let gone = gone.unwrap_or_default();
+            self.say(
+                Flavour::Leno,
+                &gone,
+                (&parts.listeners, &parts.clusters),
+                &owner,
+            );
+            let said = (&*claims.listeners(parts), parts.clusters.as_slice());
+            self.say(Flavour::Envoy, &gone, said, &owner);
         }
         for (key, old) in &before.services {
             if !after.services.contains_key(key) {
-                let owner = Owner::Service(Arc::new(key.clone()));
-                self.replace(&names(&old.listeners, &old.clusters), (&[], &[]), &owner);
+                let gone = names(&old.listeners, &old.clusters);
+                for flavour in FLAVOURS {
+                    self.say(flavour, &gone, (&[], &[]), &owner(key));
+                }
             }
+        }
+    }
+
+    /// Addresses may have passed to a Service that is the same as before.
+    fn headless(&mut self, before: &Mesh, after: &Mesh, claims: &Claims<'_>) {
+        if self.catalogue.envoy.is_none() || Claims::of(before) == *claims {
+            return;
+        }
+        let services = after.services.iter();
+        for (key, parts) in services.filter(|(_, parts)| claims::is_headless(parts)) {
+            let gone = names(&parts.listeners, &parts.clusters);
+            let said = (&*claims.listeners(parts), parts.clusters.as_slice());
+            self.say(Flavour::Envoy, &gone, said, &owner(key));
         }
     }
 
@@ -259,27 +297,26 @@ impl Draft {
     }
 
     /// `owner` says these listeners and clusters now, and nothing of what is in `gone` and not of
-    /// them, in every flavour that somebody hears.
-    fn replace(
+    /// them, to all who hear that flavour.
+    fn say(
         &mut self,
+        flavour: Flavour,
         gone: &Names,
         (listeners, clusters): (&[Listener], &[Cluster]),
         owner: &Owner,
     ) {
         let when = (owner, self.catalogue.generation);
-        for flavour in FLAVOURS {
-            if let Some(shared) = self.catalogue.shared_mut(flavour) {
-                let resources = encode::parts(listeners, clusters, flavour);
-                self.applied.replace(shared, gone, resources, when);
-            }
+        if let Some(shared) = self.catalogue.shared_mut(flavour) {
+            let resources = encode::parts(listeners, clusters, flavour);
+            self.applied.replace(shared, gone, resources, when);
         }
     }
 
-    fn set(&mut self, resource: Encoded, owner: &Owner, flavour: Flavour) {
-        let generation = self.catalogue.generation;
-        if let Some(shared) = self.catalogue.shared_mut(flavour) {
-            self.applied.set(shared, resource, owner, generation);
-        }
+    fn set(&mut self, resource: Encoded, owner: &Owner) {
+        let Catalogue {
+            shared, generation, ..
+        } = &mut self.catalogue;
+        self.applied.set(shared, resource, owner, *generation);
     }
 }
 
@@ -328,6 +365,10 @@ impl Applied {
 }
 
 type Names = BTreeSet<(Kind, String)>;
+
+fn owner(key: &ServiceKey) -> Owner {
+    Owner::Service(Arc::new(key.clone()))
+}
 
 /// All that is told of a workload's own, by name.
 fn names_of(parts: &WorkloadParts) -> Names {

@@ -8,12 +8,17 @@ mod alpn;
 /// What is HTTP.
 mod http;
 
+use std::net::SocketAddr;
+
 use model::Limits;
 
 use crate::proto::cluster::Cluster;
 use crate::proto::core::ConfigSource;
-use crate::proto::envoy::{ApiConfigSource, CircuitBreakers, EnvoyGrpc, GrpcService, Thresholds};
+use crate::proto::envoy::{
+    ApiConfigSource, CidrRange, CircuitBreakers, EnvoyGrpc, GrpcService, Thresholds,
+};
 use crate::proto::google::{Duration, UInt32Value};
+use crate::proto::listener::{FilterChain, FilterChainMatch};
 
 pub(crate) use alpn::{Alpn, set as set_alpn, socket_matcher};
 pub(crate) use http::{Codec, REQUEST_HEADERS, http1, http2, manager, pool, retry_policy, router};
@@ -30,6 +35,35 @@ pub(crate) const CONNECT_ATTEMPTS: UInt32Value = UInt32Value { value: 5 };
 /// As long as a client may wait with its first byte.
 pub(crate) fn first_byte_timeout() -> Duration {
     duration(Limits::IDLE_TIMEOUT)
+}
+
+/// Until what a connection to a workload begins with is taken for plaintext, or if there is none,
+/// for nothing. Envoy waits alike on all ports: long enough for a client that is short of CPU, and
+/// no longer than who waits for the server to begin can bear.
+pub(crate) fn first_bytes_timeout(is_permissive: bool) -> Duration {
+    duration(match is_permissive {
+        true => Limits::CONNECT_TIMEOUT,
+        false => Limits::HEADER_TIMEOUT,
+    })
+}
+
+/// The chain, of the listener `name`, for connections to `address` alone.
+pub(crate) fn chain_for(chain: FilterChain, name: &str, address: SocketAddr) -> FilterChain {
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let range = CidrRange {
+        address_prefix: address.ip().to_string(),
+        prefix_len: Some(UInt32Value { value: bits }),
+    };
+    let port = u32::from(address.port());
+    FilterChain {
+        name: format!("{name} {}", chain.name),
+        filter_chain_match: Some(FilterChainMatch {
+            destination_port: Some(UInt32Value { value: port }),
+            prefix_ranges: vec![range],
+            ..chain.filter_chain_match.unwrap_or_default()
+        }),
+        ..chain
+    }
 }
 
 fn duration(time: std::time::Duration) -> Duration {

@@ -130,6 +130,32 @@ pub fn encode(listener: &Listener, flavour: Flavour) -> Result<Message, Error> {
     })
 }
 
+/// For Envoy, the bound listener of a workload's inbound connections with the chains of `ports`,
+/// which have no sockets, each for its own address. As listeners of their own they would take
+/// what the workload itself sends there: Envoy knows a listener by its address, whichever way
+/// connections go.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_inbound(bound: &Listener, ports: &[&Listener]) -> Result<Message, Error> {
+    let mut message = encode(bound, Flavour::Envoy)?;
+    let is_permissive = bound.tls == TlsMode::Permissive;
+    message.use_original_dst = None;
+    message.continue_on_listener_filters_timeout = is_permissive;
+    message.listener_filters_timeout = Some(envoy::first_bytes_timeout(is_permissive));
+    if is_permissive {
+        message
+            .listener_filters
+            .push(listener_filter(HTTP_INSPECTOR, &HttpInspector {}));
+    }
+    for port in ports {
+        let chains = encode(port, Flavour::Envoy)?.filter_chains.into_iter();
+        let chains = chains.map(|it| envoy::chain_for(it, &port.name, port.address));
+        message.filter_chains.extend(chains);
+    }
+    Ok(message)
+}
+
 /// What Envoy has no words for.
 fn encode_metadata(listener: &Listener) -> metadata::Builder {
     let metadata = metadata::Builder::default().list(NAMES, &listener.names);
@@ -194,13 +220,14 @@ fn detect_timeout(listener: &Listener) -> Option<Duration> {
     })
 }
 
-fn listener_filters(listener: &Listener, flavour: Flavour) -> Vec<ListenerFilter> {
-    fn filter(name: &str, config: &impl Typed) -> ListenerFilter {
-        ListenerFilter {
-            name: name.to_owned(),
-            typed_config: Some(pack(config)),
-        }
+fn listener_filter(name: &str, config: &impl Typed) -> ListenerFilter {
+    ListenerFilter {
+        name: name.to_owned(),
+        typed_config: Some(pack(config)),
     }
+}
+
+fn listener_filters(listener: &Listener, flavour: Flavour) -> Vec<ListenerFilter> {
     let is_auto = listener.protocol == ListenerProtocol::Auto;
     let has_names = |route: &Route| route.hosts != [model::HostMatch::Any];
     let is_told_apart = listener.tls == TlsMode::Permissive
@@ -209,14 +236,14 @@ fn listener_filters(listener: &Listener, flavour: Flavour) -> Vec<ListenerFilter
     let filters = [
         listener
             .original_destination
-            .then(|| filter(ORIGINAL_DST, &OriginalDst {})),
+            .then(|| listener_filter(ORIGINAL_DST, &OriginalDst {})),
         listener
             .proxy_protocol
-            .then(|| filter(PROXY_PROTOCOL, &ProxyProtocol {})),
+            .then(|| listener_filter(PROXY_PROTOCOL, &ProxyProtocol {})),
         (is_auto || is_told_apart || listener.tls == TlsMode::Strict)
-            .then(|| filter(TLS_INSPECTOR, &TlsInspector {})),
+            .then(|| listener_filter(TLS_INSPECTOR, &TlsInspector {})),
         (is_auto || chain::notes_protocol(listener, flavour))
-            .then(|| filter(HTTP_INSPECTOR, &HttpInspector {})),
+            .then(|| listener_filter(HTTP_INSPECTOR, &HttpInspector {})),
     ];
     filters.into_iter().flatten().collect()
 }

@@ -102,6 +102,16 @@ pub fn encode_for(flavour: Flavour, resource: &Resource) -> Result<Bytes, Error>
     Ok(bytes.into())
 }
 
+/// The bytes of the one listener that an Envoy has for all connections to its workload: `bound` has
+/// the socket, and `ports` what becomes of connections to each.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_inbound(bound: &Listener, ports: &[&Listener]) -> Result<Bytes, Error> {
+    let message = listener::encode_inbound(bound, ports)?;
+    Ok(message.encode_to_vec().into())
+}
+
 /// What the bytes of a resource of this kind say, in the form of [`canonical`].
 ///
 /// # Errors

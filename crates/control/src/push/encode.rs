@@ -2,7 +2,7 @@
 //! `translate`: it is reported, and clients keep what they have.
 
 use bytes::Bytes;
-use model::{Cluster, Discovery, Listener, TrustBundle};
+use model::{Cluster, Direction, Discovery, Listener, TrustBundle};
 use xds::delta::server::Entry;
 use xds::flavour::Flavour;
 use xds::kind::Kind;
@@ -24,9 +24,42 @@ pub(super) fn parts(
     clusters: &[Cluster],
     flavour: Flavour,
 ) -> Vec<Encoded> {
-    let listeners = listeners.iter().flat_map(|it| listener(it, flavour));
+    let listeners = match bound(listeners).filter(|_| flavour == Flavour::Envoy) {
+        Some(bound) => with_inbound(bound, listeners),
+        None => listeners
+            .iter()
+            .flat_map(|it| listener(it, flavour))
+            .collect(),
+    };
     let clusters = clusters.iter().flat_map(|it| cluster(it, flavour));
-    listeners.chain(clusters).collect()
+    listeners.into_iter().chain(clusters).collect()
+}
+
+/// The listener to which connections to a workload are redirected.
+fn bound(listeners: &[Listener]) -> Option<&Listener> {
+    let is_bound = |it: &&Listener| it.direction == Direction::Inbound && it.original_destination;
+    listeners.iter().find(is_bound)
+}
+
+/// For Envoy: `bound` has what others would have whose connections are redirected to it.
+fn with_inbound(bound: &Listener, listeners: &[Listener]) -> Vec<Encoded> {
+    let is_port = |it: &&Listener| it.direction == Direction::Inbound && !it.bind;
+    let ports: Vec<_> = listeners.iter().filter(is_port).collect();
+    let told = xds::resource::encode_inbound(bound, &ports);
+    let told = told.map(|value| Told {
+        entry: Entry::new(Kind::Listener, bound.name.clone(), value),
+        eager: None,
+    });
+    let inbound = Encoded {
+        kind: Kind::Listener,
+        name: bound.name.clone(),
+        told,
+    };
+    let routes = ports.iter().filter_map(|it| routes(it, Flavour::Envoy));
+    let is_own = |it: &&Listener| !is_port(it) && it.name != bound.name;
+    let others = listeners.iter().filter(is_own);
+    let others = others.flat_map(|it| listener(it, Flavour::Envoy));
+    [inbound].into_iter().chain(routes).chain(others).collect()
 }
 
 /// The trust bundle. A secret is the same in every flavour.
@@ -55,15 +88,20 @@ fn listener(listener: &Listener, flavour: Flavour) -> Vec<Encoded> {
         &Resource::Listener(listener.clone()),
         flavour,
     );
-    if !xds::listener::has_routes(listener) {
-        return vec![told];
-    }
+    [told]
+        .into_iter()
+        .chain(routes(listener, flavour))
+        .collect()
+}
+
+/// Those of a listener that come apart.
+fn routes(listener: &Listener, flavour: Flavour) -> Option<Encoded> {
     let routes = Resource::Routes {
         listener: listener.name.clone(),
         routes: listener.routes.clone(),
     };
-    let routes = encoded(Kind::Routes, &listener.name, &routes, flavour);
-    vec![told, routes]
+    xds::listener::has_routes(listener)
+        .then(|| encoded(Kind::Routes, &listener.name, &routes, flavour))
 }
 
 fn cluster(cluster: &Cluster, flavour: Flavour) -> Vec<Encoded> {

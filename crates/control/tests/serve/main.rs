@@ -6,6 +6,7 @@
     reason = "a test stops where its world is not as it should be"
 )]
 
+mod envoy;
 mod gateway;
 mod holders;
 mod hostile;

@@ -1,6 +1,7 @@
 //! A sidecar as far as the control plane sees one: a key, a certificate, a stream of resources.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -20,6 +21,7 @@ use xds::grpc::{Error, Keepalive, Receiver, Sender, Status};
 use xds::kind::Kind;
 use xds::proto::discovery::{DeltaDiscoveryResponse, Node};
 use xds::proto::identity::{SIGN, SignRequest, SignResponse};
+use zeroize::Zeroizing;
 
 use crate::world::World;
 
@@ -47,8 +49,12 @@ pub(crate) fn member(credentials: &Credentials) -> Arc<ClientConfig> {
 }
 
 pub(crate) async fn dial(world: &World, config: Arc<ClientConfig>) -> TlsStream<TcpStream> {
-    let stream = TcpStream::connect(world.xds).await.unwrap();
-    let name = tls::endpoint_name(world.xds);
+    dial_to(world.xds, config).await
+}
+
+pub(crate) async fn dial_to(to: SocketAddr, config: Arc<ClientConfig>) -> TlsStream<TcpStream> {
+    let stream = TcpStream::connect(to).await.unwrap();
+    let name = tls::endpoint_name(to);
     TlsConnector::from(config)
         .connect(name, stream)
         .await
@@ -67,12 +73,29 @@ pub(crate) fn bearer(token: &str) -> HeaderMap {
     HeaderMap::from_iter([(http::header::AUTHORIZATION, value)])
 }
 
+/// What proves a workload, and what it is made of.
+pub(crate) struct Leaf {
+    pub(crate) credentials: Credentials,
+    pub(crate) chain: String,
+    pub(crate) key: Zeroizing<String>,
+}
+
 /// Asks for a certificate with a new key.
 pub(crate) async fn sign(
     channel: &Channel,
     metadata: HeaderMap,
     account: &str,
 ) -> Result<Credentials, Error> {
+    let leaf = Box::pin(sign_leaf(channel, metadata, account)).await?;
+    Ok(leaf.credentials)
+}
+
+/// Likewise.
+pub(crate) async fn sign_leaf(
+    channel: &Channel,
+    metadata: HeaderMap,
+    account: &str,
+) -> Result<Leaf, Error> {
     let key = key::generate().unwrap();
     let csr = key.csr(&id(account)).unwrap().into();
     let answer: SignResponse = channel.unary(SIGN, metadata, &SignRequest { csr }).await?;
@@ -82,7 +105,12 @@ pub(crate) async fn sign(
         trust_bundle: &answer.trust_bundle,
         revocations: &answer.revocations,
     };
-    Ok(Credentials::from_parts(&parts, DOMAIN, SystemTime::now()).unwrap())
+    let credentials = Credentials::from_parts(&parts, DOMAIN, SystemTime::now()).unwrap();
+    Ok(Leaf {
+        credentials,
+        key: key.to_pem(),
+        chain: answer.chain,
+    })
 }
 
 /// A sidecar with its first certificate and all that it is told then.
@@ -118,7 +146,12 @@ pub(crate) struct Sidecar {
 impl Sidecar {
     /// One that wants everything.
     pub(crate) fn new(name: &str) -> Self {
-        let mut client = Client::new(node(name));
+        Self::of(node(name))
+    }
+
+    /// Likewise.
+    pub(crate) fn of(node: Node) -> Self {
+        let mut client = Client::new(node);
         for kind in Kind::ALL {
             client.subscribe(kind, [WILDCARD]);
         }

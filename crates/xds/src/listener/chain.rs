@@ -355,6 +355,7 @@ pub(super) fn encode(chain: &Chain, flavour: Flavour) -> FilterChain {
             transport_protocol: chain.transport.clone(),
             application_protocols: chain.protocols.clone(),
             server_names,
+            ..FilterChainMatch::default()
         }),
         filters: note.into_iter().chain(filters).collect(),
         name: chain.label.chain.clone(),

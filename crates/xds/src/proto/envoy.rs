@@ -30,6 +30,15 @@ pub struct EnvoyGrpc {
     pub cluster_name: String,
 }
 
+/// `envoy.config.core.v3.CidrRange`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct CidrRange {
+    #[prost(string, tag = "1")]
+    pub address_prefix: String,
+    #[prost(message, optional, tag = "2")]
+    pub prefix_len: Option<UInt32Value>,
+}
+
 /// `envoy.config.core.v3.HttpProtocolOptions`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CommonHttpOptions {

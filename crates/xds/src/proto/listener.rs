@@ -1,6 +1,7 @@
 //! `envoy.config.listener.v3` and the listener filters.
 
 use super::core::{Address, Metadata, TransportSocket};
+use super::envoy::CidrRange;
 use super::google::{Any, BoolValue, Duration, UInt32Value};
 
 /// `envoy.config.listener.v3.Listener`.
@@ -53,6 +54,9 @@ pub struct FilterChain {
 /// `envoy.config.listener.v3.FilterChainMatch`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FilterChainMatch {
+    /// Only written, for Envoy.
+    #[prost(message, repeated, tag = "3")]
+    pub prefix_ranges: Vec<CidrRange>,
     /// Only written, for Envoy.
     #[prost(message, optional, tag = "8")]
     pub destination_port: Option<UInt32Value>,
