@@ -66,6 +66,7 @@ struct Companion {
     tickets: Arc<Tickets>,
     book: Arc<Book>,
     state: Arc<State>,
+    registry: Arc<Registry>,
     surfaces: Surfaces,
     told: Option<Hearing>,
     /// What the workload is proven by now.
@@ -117,6 +118,7 @@ impl Companion {
             tickets,
             book,
             state,
+            registry: Arc::clone(registry),
             surfaces,
             told,
             proof,
@@ -146,7 +148,7 @@ impl Companion {
                 _ = hang_up.recv() => log::info(format_args!(
                     "nothing is read again: changes take effect at the next start"
                 )),
-                Some(told) = hear(&mut self.told) => self.adopt(&told)?,
+                Some(told) = hear(&mut self.told) => self.adopt(&told),
                 end = self.process.end() => return Err(end.into_error()),
                 () = &mut live, if stage == Stage::Starting => stage = Stage::Live,
             }
@@ -157,8 +159,16 @@ impl Companion {
         self.proof.borrow().is_some()
     }
 
+    fn adopt(&mut self, told: &Told) {
+        let result = self.put_to_use(told);
+        self.registry.reloaded(result.is_ok());
+        if let Err(error) = result {
+            log::error(format_args!("configuration kept as it was: {error:#}"));
+        }
+    }
+
     /// Puts to use what the control plane says now.
-    fn adopt(&mut self, told: &Told) -> anyhow::Result<()> {
+    fn put_to_use(&mut self, told: &Told) -> anyhow::Result<()> {
         let mut named = Config::clone(&self.config);
         told.complete(&mut named);
         let identity = told.identity(&self.tickets)?;

@@ -65,3 +65,85 @@ fn check_beside(fields: &Fields<'_>, node: &Node) -> Result<(), Fault> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::parse;
+
+    const FILE: &str = "\
+workload: {name: web}
+control: {addresses: [\"10.77.0.1:15128\"], trustBundle: root.pem}
+envoy:
+  program: bin/envoy
+  folder: run/envoy
+";
+
+    #[track_caller]
+    fn check(file: &str, expected: &str) {
+        let fault = parse(file, Path::new("/etc/leno")).unwrap_err();
+        assert_eq!(fault.to_string(), expected);
+    }
+
+    #[test]
+    fn the_smallest_section_gets_every_default() {
+        let config = parse(FILE, Path::new("/etc/leno")).unwrap();
+        let expected = Envoy {
+            program: "/etc/leno/bin/envoy".into(),
+            folder: "/etc/leno/run/envoy".into(),
+            xds: XdsVariant::Delta,
+            access_log: false,
+            stats: false,
+        };
+        assert_eq!(config.envoy, Some(expected));
+        let other = format!("{FILE}  xds: stateOfTheWorld\n  accessLog: true\n  stats: true\n");
+        let envoy = parse(&other, Path::new("")).unwrap().envoy.unwrap();
+        assert_eq!(envoy.xds, XdsVariant::StateOfTheWorld);
+        assert!(envoy.access_log && envoy.stats);
+    }
+
+    #[test]
+    fn what_does_not_go_with_envoy_is_refused_at_its_place() {
+        for (more, expected) in [
+            (
+                "handover: run/handover",
+                "line 6, column 11: `handover` is not for a sidecar with `envoy`; remove it: a \
+                 sidecar with Envoy is replaced",
+            ),
+            (
+                "accessLog: {path: log}",
+                "line 6, column 12: `accessLog` is not for a sidecar with `envoy`; write \
+                 `accessLog: true` in `envoy`",
+            ),
+            (
+                "opaquePorts: []",
+                "line 6, column 14: `opaquePorts` is not for a sidecar with `envoy`; remove it: \
+                 the control plane knows them",
+            ),
+        ] {
+            check(&format!("{FILE}{more}\n"), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_in_it_is_named() {
+        let long = FILE.replace("run/envoy", &"x".repeat(90));
+        check(
+            &long,
+            "line 5, column 11: the path has 100 bytes; choose one of at most 96, since sockets \
+             are in it",
+        );
+        check(
+            "workload: {name: web}\nenvoy: {program: a, folder: b}\nlisteners: []\nclusters: []\n",
+            "line 2, column 8: `envoy` is told what to do by a control plane; add `control`, or \
+             let the sidecar serve itself",
+        );
+        let fault = parse(&FILE.replace("folder", "folders"), Path::new("")).unwrap_err();
+        assert!(
+            fault.to_string().contains("unknown key `folders`"),
+            "{fault}"
+        );
+    }
+}

@@ -262,8 +262,8 @@ fn a_file_that_is_not_yaml_is_refused_at_its_place() {
         (
             "- a\n",
             "line 1, column 1: the configuration must be a mapping, found a list; write \
-             `key: value` lines; known keys: workload, workers, identity, control, dns, \
-             handover, admin, metrics, accessLog, opaquePorts, limits, listeners, clusters",
+             `key: value` lines; known keys: workload, workers, identity, control, envoy, \
+             dns, handover, admin, metrics, accessLog, opaquePorts, limits, listeners, clusters",
         ),
         (
             "workers: 1\nworkers: 2\n",

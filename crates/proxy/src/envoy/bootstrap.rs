@@ -156,3 +156,56 @@ fn pipe(path: &Path, mode: Option<u32>) -> Value {
     }
     json!({"pipe": pipe})
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn config(more: &str) -> Config {
+        let text = format!(
+            "workload: {{name: web-0, namespace: shop, serviceAccount: web}}\n\
+             control: {{addresses: [\"10.77.0.1:15128\"], trustBundle: root.pem}}\n\
+             limits: {{handoverTimeout: 1500ms}}\n\
+             envoy: {{program: envoy, folder: run{more}}}\n"
+        );
+        crate::config::parse(&text, Path::new("/")).unwrap()
+    }
+
+    fn told(more: &str) -> Value {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::make(&dir.path().join("envoy")).unwrap();
+        let config = config(more);
+        bootstrap(&config, config.envoy.as_ref().unwrap(), &folder)
+    }
+
+    #[test]
+    fn envoy_is_told_who_it_is_and_where_to_ask() {
+        let told = told("");
+        assert_eq!(told["node"], json!({"id": "web-0.shop", "cluster": "web"}));
+        assert_eq!(told["admin"]["address"]["pipe"]["mode"], 0o600);
+        let ads = &told["dynamic_resources"]["ads_config"];
+        assert_eq!(ads["api_type"], "DELTA_GRPC");
+        assert_eq!(ads["grpc_services"][0]["envoy_grpc"]["cluster_name"], "xds");
+        let clusters = told["static_resources"]["clusters"].as_array().unwrap();
+        let names: Vec<_> = clusters.iter().map(|cluster| &cluster["name"]).collect();
+        assert_eq!(names, ["xds", "companion"]);
+    }
+
+    #[test]
+    fn there_is_as_much_of_it_as_is_wanted() {
+        let told = told(", xds: stateOfTheWorld, stats: true, accessLog: true");
+        let ads = &told["dynamic_resources"]["ads_config"];
+        assert_eq!(ads["api_type"], "GRPC");
+        assert_eq!(told["stats_config"], Value::Null);
+        let runtime = &told["layered_runtime"]["layers"][0]["static_layer"];
+        assert_eq!(runtime[ACCESS_LOG], 100);
+        let arguments = arguments(&config(""), &PathBuf::from("b.json"));
+        let drain = arguments.iter().position(|word| word == "--drain-time-s");
+        assert_eq!(
+            arguments[drain.unwrap() + 1],
+            "2",
+            "never less than was asked for"
+        );
+    }
+}

@@ -225,3 +225,6 @@ fn changed(version: String, secret: Any) -> DeltaDiscoveryResponse {
         ..DeltaDiscoveryResponse::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

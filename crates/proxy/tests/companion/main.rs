@@ -9,5 +9,6 @@
 mod drain;
 mod life;
 mod mesh;
+mod names;
 mod secrecy;
 mod world;
