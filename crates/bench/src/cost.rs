@@ -17,7 +17,7 @@ mod config;
 mod far;
 mod link;
 mod module;
-mod netns;
+pub(crate) mod netns;
 mod pki;
 mod probe;
 mod process;
@@ -44,6 +44,7 @@ pub use outcome::Outcome;
 
 use outcome::Setting;
 use plan::Plan;
+pub(crate) use process::raise_descriptors;
 
 /// Options of `leno bench cost`.
 #[derive(Debug, Clone, clap::Args)]

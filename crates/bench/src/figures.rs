@@ -5,8 +5,8 @@ mod axis;
 mod metric;
 pub(crate) mod number;
 mod palette;
-mod plot;
-mod series;
+pub(crate) mod plot;
+pub(crate) mod series;
 
 pub(crate) use palette::{style, styles};
 

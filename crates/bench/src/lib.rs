@@ -20,6 +20,7 @@ pub mod csv;
 pub mod cost;
 pub mod figures;
 pub mod report;
+pub mod scale;
 pub mod table;
 
 mod clock;

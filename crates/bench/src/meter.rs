@@ -93,8 +93,9 @@ pub fn cpu_of(pid: u32) -> io::Result<Duration> {
     }
 }
 
-/// CPU time in the scheduler's ticks: all that a kernel without schedstats keeps.
-fn ticks_of(pid: u32) -> io::Result<Duration> {
+/// CPU time in the scheduler's ticks, of threads that have ended, too: all that a kernel without
+/// schedstats keeps.
+pub(crate) fn ticks_of(pid: u32) -> io::Result<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields = after_name.split_whitespace().skip(11).take(2);

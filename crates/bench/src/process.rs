@@ -184,6 +184,15 @@ impl Child {
         }
     }
 
+    /// Ends it without warning, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn kill(&mut self) -> std::io::Result<()> {
+        self.process.kill()?;
+        self.process.wait().map(drop)
+    }
+
     fn ended(&mut self) -> anyhow::Error {
         let status = self
             .process

@@ -73,7 +73,7 @@ mod ready;
 mod http;
 
 /// Asking the control plane for tokens.
-mod operator;
+pub mod operator;
 
 /// The files that are written for the control plane, sidecars and applications.
 mod written;

@@ -1,5 +1,5 @@
 //! Asking the control plane, over its operator socket: one request, one answer, in JSON.
-//! Called by the supervisor, on threads that may wait.
+//! Called by the supervisor and by benchmarks, on threads that may wait.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,7 +19,10 @@ const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
 /// A token with which the sidecar of `instance` gets its first certificate, once.
-pub(crate) fn token(socket: &Path, instance: &WorkloadId) -> anyhow::Result<String> {
+///
+/// # Errors
+/// When nobody answers, or the instance is not in the mesh.
+pub fn token(socket: &Path, instance: &WorkloadId) -> anyhow::Result<String> {
     let body = json!({"namespace": instance.namespace(), "workload": instance.name()});
     let answer = post(socket, "/v1/tokens", &body, PATIENCE)?;
     let token = answer["token"].as_str();

@@ -15,6 +15,8 @@ enum What {
     Latency(bench::latency::Args),
     /// CPU per request, rate and memory of Leno, HAProxy, nginx and Envoy against a bare relay.
     Cost(bench::cost::Args),
+    /// Memory, CPU and delays of a control plane with thousands of sidecars.
+    Scale(bench::scale::Args),
     /// The bare relay that `cost` measures against.
     #[command(hide = true)]
     Relay(bench::cost::RelayArgs),
@@ -33,6 +35,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.what {
         What::Latency(args) => bench::latency::run(&args),
         What::Cost(args) => bench::cost::run(&args),
+        What::Scale(args) => bench::scale::run(&args),
         What::Relay(args) => bench::cost::relay(&args),
         What::Place { placing, program } => Err(bench::process::place(&placing, &program)),
     }

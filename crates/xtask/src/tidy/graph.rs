@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "local",
         &["control", "identity", "intercept", "model", "yaml"],
     ),
-    ("bench", &["load", "identity", "local", "model"]),
+    ("bench", &["load", "identity", "local", "model", "xds"]),
     (
         "cli",
         &["bench", "control", "identity", "load", "local", "model"],
