@@ -16,7 +16,7 @@ mod changes;
 /// What is odd about resources as a whole.
 mod warnings;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
@@ -34,6 +34,8 @@ pub use instances::Replica;
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     resources: BTreeMap<Key, Arc<Resource>>,
+    /// Where those lie in memory: nearly all are the same the next time.
+    held: HashSet<usize>,
     /// Invariant: exactly the `link::links` of `resources`.
     linked: BTreeMap<Link, BTreeSet<Key>>,
     changes: Changes,
@@ -58,10 +60,14 @@ impl Index {
 
     /// Keeps `resource` in place of the one of its name.
     pub fn apply(&mut self, resource: Arc<Resource>) {
+        if self.held.contains(&place(&resource)) {
+            return;
+        }
         match self.resources.get_mut(&resource.key) {
-            Some(held) if Arc::ptr_eq(held, &resource) => return,
             Some(held) if held.object == resource.object => {
                 // Only its place in the file may differ, which later warnings should tell.
+                self.held.remove(&place(held));
+                self.held.insert(place(&resource));
                 *held = resource;
                 return;
             }
@@ -74,6 +80,7 @@ impl Index {
                 .or_default()
                 .insert(resource.key.clone());
         }
+        self.held.insert(place(&resource));
         self.resources
             .insert(resource.key.clone(), Arc::clone(&resource));
         self.mark(&resource);
@@ -86,6 +93,7 @@ impl Index {
         };
         // What it touches is told by its links, so this comes before they go.
         self.mark(&resource);
+        self.held.remove(&place(&resource));
         self.resources.remove(key);
         for link in link::links(&resource) {
             let Some(keys) = self.linked.get_mut(&link) else {
@@ -282,6 +290,11 @@ impl Index {
         let keys = self.linked(link);
         keys.filter_map(|key| self.resources.get(key).map(|resource| &resource.object))
     }
+}
+
+/// No other resource is there as long as it lives.
+fn place(resource: &Arc<Resource>) -> usize {
+    Arc::as_ptr(resource).addr()
 }
 
 fn selects(service: &Service, workload: &Workload) -> bool {

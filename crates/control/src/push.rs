@@ -11,7 +11,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -199,12 +200,10 @@ impl Draft {
             None => Claims::default(),
         };
         self.headless(before, after, &claims);
+        let differences = differences(&before.services, &after.services);
         // What comes before what goes: a resource that changes its owner stays.
-        for (key, parts) in &after.services {
-            let old = before.services.get(key);
-            if old.is_some_and(|old| Arc::ptr_eq(old, parts)) {
-                continue;
-            }
+        for (key, old, new) in &differences {
+            let Some(parts) = new else { continue };
             let owner = owner(key);
             let gone = old.map(|old| names(&old.listeners, &old.clusters));
             let gone = gone.unwrap_or_default();
@@ -217,8 +216,8 @@ impl Draft {
             let said = (&*claims.listeners(parts), parts.clusters.as_slice());
             self.say(Flavour::Envoy, &gone, said, &owner);
         }
-        for (key, old) in &before.services {
-            if !after.services.contains_key(key) {
+        for (key, old, new) in &differences {
+            if let (Some(old), None) = (old, new) {
                 let gone = names(&old.listeners, &old.clusters);
                 for flavour in FLAVOURS {
                     self.say(flavour, &gone, (&[], &[]), &owner(key));
@@ -241,16 +240,13 @@ impl Draft {
     }
 
     fn workloads(&mut self, before: &Mesh, after: &Mesh) {
-        for (key, parts) in &after.workloads {
-            let old = before.workloads.get(key);
-            if !old.is_some_and(|old| Arc::ptr_eq(old, parts)) {
-                self.workload(key, old.map(|old| &**old), parts);
-            }
-        }
-        for key in before.workloads.keys() {
-            if !after.workloads.contains_key(key) {
-                self.catalogue.workloads.remove(key);
-                self.applied.changes += 1;
+        for (key, old, new) in differences(&before.workloads, &after.workloads) {
+            match new {
+                Some(parts) => self.workload(key, old.map(|old| &**old), parts),
+                None => {
+                    self.catalogue.workloads.remove(key);
+                    self.applied.changes += 1;
+                }
             }
         }
     }
@@ -361,6 +357,34 @@ impl Applied {
     ) {
         let table: &mut Table = Arc::make_mut(&mut tables[kind.index()]);
         self.changes += usize::from(table.remove(name, owner, generation));
+    }
+}
+
+/// A part of the mesh that is not what it was: its key, what it was and what it is.
+type Difference<'a, K, V> = (&'a K, Option<&'a Arc<V>>, Option<&'a Arc<V>>);
+
+/// Where `after` is not `before`, in the order of the keys. Both are gone through once, side by
+/// side: nearly all is the same.
+fn differences<'a, K: Ord, V>(
+    before: &'a BTreeMap<K, Arc<V>>,
+    after: &'a BTreeMap<K, Arc<V>>,
+) -> Vec<Difference<'a, K, V>> {
+    let mut found = Vec::new();
+    let (mut olds, mut news) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let order = match (olds.peek(), news.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return found,
+        };
+        let old = olds.next_if(|_| order.is_le());
+        let new = news.next_if(|_| order.is_ge());
+        match (old, new) {
+            (Some((_, old)), Some((_, new))) if Arc::ptr_eq(old, new) => {}
+            (Some((key, old)), new) => found.push((key, Some(old), new.map(|(_, new)| new))),
+            (None, new) => found.extend(new.map(|(key, new)| (key, None, Some(new)))),
+        }
     }
 }
 

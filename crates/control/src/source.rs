@@ -12,13 +12,15 @@ mod clash;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use yaml::Node;
 
 use crate::kinds::{Fault, Faults, Kind, Origin, Resource};
-use files::Budget;
+use files::{Budget, Look};
 use watch::Watch;
 
 /// Files and folders of YAML. In a folder, `*.yaml` and `*.yml` that do not begin with a dot count;
@@ -26,12 +28,14 @@ use watch::Watch;
 pub struct Source {
     paths: Vec<PathBuf>,
     /// What was made of the files last, so that only files that differ are read anew.
-    known: BTreeMap<PathBuf, Parsed>,
+    known: BTreeMap<OsString, Parsed>,
     watch: Option<Watch>,
 }
 
 /// What a file says.
 struct Parsed {
+    /// What it looked like before it was read, if it cannot change without looking different.
+    look: Option<Look>,
     text: String,
     resources: Result<Vec<Arc<Resource>>, Vec<Fault>>,
 }
@@ -55,14 +59,18 @@ impl Source {
         let mut faults = Vec::new();
         let mut known = BTreeMap::new();
         let mut budget = Budget::default();
-        for path in files::list(&self.paths, &mut faults) {
-            match files::read(&path, &mut budget) {
-                Ok(text) => {
-                    let before = self.known.remove(&path);
-                    let same = before.filter(|parsed| parsed.text == text);
-                    let parsed = same.unwrap_or_else(|| parse(&path, text));
-                    known.insert(path, parsed);
-                }
+        let files = files::list(&self.paths, &mut faults);
+        let looks = match &mut self.watch {
+            Some(watch) => watch.look_again(&files),
+            None => watch::looks(&files),
+        };
+        let now = SystemTime::now();
+        for (file, look) in files.into_iter().zip(looks) {
+            let name = file.path.as_os_str();
+            let before = self.known.remove(name);
+            let look = look.filter(|look| look.is_old(now));
+            match parsed(&file.path, look, before, &mut budget) {
+                Ok(parsed) => drop(known.insert(file.path.into_os_string(), parsed)),
                 Err(fault) => faults.push(fault),
             }
         }
@@ -90,7 +98,7 @@ impl Source {
             let path = &*resource.origin.file;
             let is_read = self
                 .known
-                .get(path)
+                .get(path.as_os_str())
                 .is_some_and(|one| one.resources.is_ok());
             // What cannot be read now is as it was, what is gone is gone.
             !is_read && !matches!(path.try_exists(), Ok(false))
@@ -121,6 +129,28 @@ fn is_status(resource: &Resource) -> bool {
     resource.key.kind == Kind::WorkloadStatus
 }
 
+/// What a file says: what it said `before`, if it is the same.
+fn parsed(
+    path: &Path,
+    look: Option<Look>,
+    before: Option<Parsed>,
+    budget: &mut Budget,
+) -> Result<Parsed, Fault> {
+    let before = match before {
+        Some(before) if look.is_some() && before.look == look => {
+            budget.take(path, &before.text)?;
+            return Ok(before);
+        }
+        before => before,
+    };
+    let text = files::read(path, budget)?;
+    let same = before.filter(|parsed| parsed.text == text);
+    Ok(Parsed {
+        look,
+        ..same.unwrap_or_else(|| parse(path, text))
+    })
+}
+
 /// All resources of a file, or all its faults.
 fn parse(path: &Path, text: String) -> Parsed {
     let file = Arc::from(path);
@@ -128,7 +158,11 @@ fn parse(path: &Path, text: String) -> Parsed {
         Ok(documents) => documents,
         Err(fault) => {
             let resources = Err(vec![Fault::within(&file, fault)]);
-            return Parsed { text, resources };
+            return Parsed {
+                look: None,
+                text,
+                resources,
+            };
         }
     };
     let mut resources = Vec::new();
@@ -140,6 +174,7 @@ fn parse(path: &Path, text: String) -> Parsed {
         }
     }
     Parsed {
+        look: None,
         text,
         resources: match faults.is_empty() {
             true => Ok(resources),

@@ -52,7 +52,7 @@ pub struct Mesh {
     pub common: Arc<CommonParts>,
     /// Who may call each Service: what `WorkloadParts::reach` is made from. Empty in meshes that
     /// are put together by hand (`..Mesh::default()`).
-    pub access: BTreeMap<ServiceKey, Access>,
+    pub access: Arc<BTreeMap<ServiceKey, Access>>,
 }
 
 /// Who may call a Service: what decides whether a sidecar is told of it at all.
@@ -142,7 +142,10 @@ pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &
         let access = index
             .service(&key)
             .map(|found| reach::access(index, &key, found));
-        is_access_changed |= replace(&mut mesh.access, key, access);
+        if mesh.access.get(&key) != access.as_ref() {
+            is_access_changed = true;
+            replace(Arc::make_mut(&mut mesh.access), key, access);
+        }
     }
     let mut keys = touched(
         changes,
@@ -157,12 +160,16 @@ pub fn translate(index: &Index, book: &Book, previous: Option<&Mesh>, changes: &
     if keys.is_empty() {
         return mesh;
     }
-    let reaches = reach::Reaches::new(&mesh.access);
+    let access = Arc::clone(&mesh.access);
+    let reaches = reach::Reaches::new(&access);
+    let mut last = None;
     for key in keys {
         let instance = index.instance(&key);
         let instance = instance.filter(|found| found.sidecar.enabled);
         let parts = instance.map(|found| {
-            let reach = reaches.of(index, &found);
+            let before = mesh.workloads.get(&key).map(|parts| &parts.reach);
+            let reach = shared(reaches.of(index, &found), [before, last.as_ref()]);
+            last = Some(reach.clone());
             workload::parts(index, &mesh, &found, reach)
         });
         keep(&mut mesh.workloads, &key, parts);
@@ -177,6 +184,14 @@ pub fn called_ports(index: &Index, key: &WorkloadKey) -> BTreeSet<u16> {
     let workload = index.workload(key);
     let ports = workload.map(|found| workload::selected_ports(index, &key.namespace, found));
     ports.unwrap_or_default().into_keys().collect()
+}
+
+/// One of `known` that says the same, if there is one: instances of a Workload share it, and
+/// streams see that nothing has changed.
+fn shared(reach: Reach, known: [Option<&Reach>; 2]) -> Reach {
+    let mut known = known.into_iter().flatten();
+    let same = known.find(|known| **known == reach);
+    same.cloned().unwrap_or(reach)
 }
 
 /// The keys that are to be translated: those of `some`, or all there were and are.
@@ -205,14 +220,10 @@ fn keep<K: Clone + Ord, V: PartialEq>(held: &mut BTreeMap<K, Arc<V>>, key: &K, p
     }
 }
 
-/// Puts `value` in place of what is there; whether that was another.
-fn replace<K: Ord, V: PartialEq>(held: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
-    if held.get(&key) == value.as_ref() {
-        return false;
-    }
+/// Puts `value` in place of what is there.
+fn replace<K: Ord, V>(held: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
     match value {
         Some(value) => drop(held.insert(key, value)),
         None => drop(held.remove(&key)),
     }
-    true
 }

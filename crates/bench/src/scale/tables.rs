@@ -73,7 +73,7 @@ fn memory_lines(row: &Row) -> Vec<(&'static str, String)> {
         ),
         (
             "a real sidecar, MiB",
-            real.map_or(NOTHING.to_owned(), |real| significant(mebibytes(real))),
+            real.map_or_else(|| NOTHING.to_owned(), |real| significant(mebibytes(real))),
         ),
     ]
 }
@@ -117,7 +117,7 @@ fn change_lines(row: &Row) -> Vec<(&'static str, String)> {
 }
 
 fn millis(value: Option<f64>) -> String {
-    value.map_or(NOTHING.to_owned(), significant)
+    value.map_or_else(|| NOTHING.to_owned(), significant)
 }
 
 /// What is promised, and what is to be known.

@@ -76,6 +76,7 @@ impl Session {
             Ok(halves) => halves,
             Err(error) => return status_of(&error),
         };
+        // Boxed, as a channel has room for many more than it takes.
         let (outbox, responses) = mpsc::channel(1);
         let mut writer = Box::pin(write(sender, responses));
         let mut status = None;
@@ -107,7 +108,7 @@ impl Session {
     async fn converse(
         &mut self,
         mut receiver: Receiver,
-        outbox: mpsc::Sender<Response>,
+        outbox: mpsc::Sender<Box<Response>>,
         mut closing: watch::Receiver<bool>,
     ) -> Status {
         let mut pace = Pace::new(REQUESTS_BURST, REQUEST_INTERVAL);
@@ -125,7 +126,7 @@ impl Session {
                 },
                 permit = outbox.reserve(), if has_response => match permit {
                     Ok(permit) => self.respond().map(|response| match response {
-                        Some(response) => permit.send(response),
+                        Some(response) => permit.send(Box::new(response)),
                         None => drop(permit),
                     }),
                     Err(_) => Err(Status::new(Code::Unavailable, "")),
@@ -229,7 +230,7 @@ async fn paced(
 /// Sends what comes out of `responses`, until nothing more can.
 async fn write(
     mut sender: Sender,
-    mut responses: mpsc::Receiver<Response>,
+    mut responses: mpsc::Receiver<Box<Response>>,
 ) -> Result<Sender, Error> {
     while let Some(response) = responses.recv().await {
         sender.send_parts(&response.parts).await?;

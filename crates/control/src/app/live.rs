@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use crate::addresses::Book;
 use crate::index::{Changes, Index};
-use crate::kinds::{Kind, Resource, WorkloadKey};
+use crate::kinds::{Kind, MeshConfig, Object, Resource, WorkloadKey};
 use crate::log;
 use crate::source::Source;
 use crate::translate::{self, Mesh};
@@ -21,6 +21,16 @@ const BOOK_FILE: &str = "addresses.json";
 /// Whether people have written it: where Workloads live is told by whoever runs them.
 fn is_written(resource: &Arc<Resource>) -> bool {
     resource.key.kind != Kind::WorkloadStatus
+}
+
+/// The first part of all identities.
+fn trust_domain(resources: &[Arc<Resource>]) -> String {
+    let mut objects = resources.iter().map(|resource| &resource.object);
+    let config = objects.find_map(|object| match object {
+        Object::MeshConfig(config) => Some(config.trust_domain.clone()),
+        _ => None,
+    });
+    config.unwrap_or_else(|| MeshConfig::default().trust_domain)
 }
 
 /// Sources, and what was made of them.
@@ -101,17 +111,15 @@ impl Live {
             resources.iter().any(is_written) || !self.index.resources().any(is_written),
             "the sources describe nothing any more; if that is meant, leave a Namespace there",
         );
-        let mut next = self.index.clone();
-        next.replace(&resources);
-        let trust_domain = &next.mesh().trust_domain;
+        let trust_domain = trust_domain(&resources);
         anyhow::ensure!(
-            self.trust_domain.is_empty() || *trust_domain == self.trust_domain,
+            self.trust_domain.is_empty() || trust_domain == self.trust_domain,
             "trustDomain was `{}` and is `{trust_domain}` now; take it back, or start with an \
              empty state directory",
             self.trust_domain,
         );
-        let changes = next.take_changes();
-        self.index = next;
+        self.index.replace(&resources);
+        let changes = self.index.take_changes();
         self.adopt(changes);
         Ok(())
     }

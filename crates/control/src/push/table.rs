@@ -112,6 +112,8 @@ impl Table {
                     told,
                     since: generation,
                 };
+                // Nearly all have one owner: room for four would be most of the table.
+                place.told.reserve_exact(1);
                 place.told.insert(gap, held);
             }
         }
@@ -227,7 +229,13 @@ impl Table {
         });
         match self.places.get_mut(at as usize) {
             Some(free) => *free = place,
-            None => self.places.push(place),
+            None => {
+                // What is a sidecar's own is one or two; there are as many tables as sidecars.
+                if self.places.len() < 4 {
+                    self.places.reserve_exact(1);
+                }
+                self.places.push(place);
+            }
         }
         self.names.insert(name, at);
         at

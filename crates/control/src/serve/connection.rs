@@ -47,9 +47,12 @@ struct Shown {
     lifetime: Duration,
 }
 
+/// A peer's connection. It is large, and futures keep a place for whatever is moved through them.
+type Http2 = Box<grpc::Connection<TlsStream<TcpStream>>>;
+
 /// A connection, and how it ends in order.
 struct End {
-    http2: grpc::Connection<TlsStream<TcpStream>>,
+    http2: Http2,
     /// Tells streams that would go on for ever.
     ending: watch::Sender<bool>,
     is_near: bool,
@@ -97,10 +100,7 @@ impl Connection {
     }
 
     /// TLS, who the peer is, and HTTP/2.
-    async fn begin(
-        &mut self,
-        stream: TcpStream,
-    ) -> Result<(grpc::Connection<TlsStream<TcpStream>>, Shown), Refusal> {
+    async fn begin(&mut self, stream: TcpStream) -> Result<(Http2, Shown), Refusal> {
         let front = Arc::clone(&self.server.front.borrow_and_update());
         let acceptor = TlsAcceptor::from(Arc::clone(&front.tls));
         let stream = acceptor
@@ -114,7 +114,7 @@ impl Connection {
         let shown = self.shown(chain, &front)?;
         let http2 = grpc::accept(stream, &self.server.limits.grpc).await;
         let http2 = http2.map_err(|_| Refusal::Failed("http2"))?;
-        Ok((http2, shown))
+        Ok((Box::new(http2), shown))
     }
 
     fn shown(&self, chain: &[CertificateDer<'_>], front: &Front) -> Result<Shown, Refusal> {
@@ -136,7 +136,7 @@ impl Connection {
         })
     }
 
-    async fn run(self, http2: grpc::Connection<TlsStream<TcpStream>>, shown: Shown) {
+    async fn run(self, http2: Http2, shown: Shown) {
         let (ending, ended) = watch::channel(false);
         let mut calls = JoinSet::new();
         let mut end = End {

@@ -2,13 +2,12 @@
 //! time to time where inotify says nothing (network file systems, links made by hand).
 //! Called by `source`. Must never miss a change for longer than `POLL_INTERVAL`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,13 +16,10 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::files;
+use super::files::{self, Found, Look};
 
 /// Seldom enough to cost nothing, and no longer than a person waits for a file to be seen.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-
-/// What a file looks like: when it was written, its size, its device and number.
-type Look = (i64, i64, u64, u64, u64);
 
 pub(super) struct Watch {
     paths: Vec<PathBuf>,
@@ -32,8 +28,9 @@ pub(super) struct Watch {
     poll: Interval,
     /// Names of files that count whatever they end in.
     names: BTreeSet<OsString>,
-    /// Invariant: taken before the files were read.
-    looks: BTreeMap<PathBuf, Look>,
+    /// The files, and what they looked like. Invariant: taken before they were read.
+    files: Vec<Found>,
+    looks: Vec<Option<Look>>,
 }
 
 impl Watch {
@@ -57,37 +54,50 @@ impl Watch {
             events,
             poll,
             names: BTreeSet::new(),
-            looks: BTreeMap::new(),
+            files: Vec::new(),
+            looks: Vec::new(),
         };
-        watch.look_again();
+        watch.look_again(&files::list(&watch.paths, &mut Vec::new()));
         watch
     }
 
+    /// Waits until files may have to be read, and looked at again.
     pub(super) async fn changed(&mut self) {
         loop {
             let is_changed = tokio::select! {
                 () = readable(self.events.as_ref()) => self.drain(),
-                _ = self.poll.tick() => looks(&self.paths) != self.looks,
+                _ = self.poll.tick() => self.is_changed(),
             };
             if is_changed {
-                break self.look_again();
+                break;
             }
         }
     }
 
-    /// What comes from here on is seen by the next call, so this is done before files are read.
-    fn look_again(&mut self) {
-        self.add_watches();
-        self.looks = looks(&self.paths);
+    fn is_changed(&self) -> bool {
+        let files = files::list(&self.paths, &mut Vec::new());
+        files != self.files || looks(&files) != self.looks
+    }
+
+    /// Looks at all files. What comes from here on is seen by the next call of
+    /// [`Self::changed`], so this is done before files are read.
+    pub(super) fn look_again(&mut self, files: &[Found]) -> Vec<Option<Look>> {
+        self.add_watches(files);
+        self.files = files.to_vec();
+        self.looks = looks(files);
+        self.looks.clone()
     }
 
     /// Watches every folder that a change may be made in: folders are replaced and links turned,
     /// so this is done again after each change.
-    fn add_watches(&mut self) {
+    fn add_watches(&mut self, files: &[Found]) {
         let mut folders = BTreeSet::new();
         self.names.clear();
-        let files = files::list(&self.paths, &mut Vec::new());
-        for path in self.paths.iter().chain(&files) {
+        let links = files
+            .iter()
+            .filter(|file| file.is_link)
+            .map(|file| &file.path);
+        for path in self.paths.iter().chain(links) {
             let end = path.canonicalize().ok();
             for path in [Some(path), end.as_ref()].into_iter().flatten() {
                 if path.is_dir() {
@@ -148,18 +158,9 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Files that cannot be looked at are left out: they look like none.
-fn looks(paths: &[PathBuf]) -> BTreeMap<PathBuf, Look> {
-    let files = files::list(paths, &mut Vec::new()).into_iter();
-    let look = |path: PathBuf| {
-        let found = std::fs::metadata(&path).ok()?;
-        let (seconds, nanos) = (found.mtime(), found.mtime_nsec());
-        Some((
-            path,
-            (seconds, nanos, found.size(), found.dev(), found.ino()),
-        ))
-    };
-    files.filter_map(look).collect()
+/// What files look like; `None` for those that cannot be looked at.
+pub(super) fn looks(files: &[Found]) -> Vec<Option<Look>> {
+    files.iter().map(|file| Look::at(&file.path)).collect()
 }
 
 /// Waits until there may be events; for ever without inotify.
