@@ -71,7 +71,12 @@ impl Decoder {
             return Ok(None);
         }
         self.buffer.advance(PREFIX_BYTES);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        let message = self.buffer.split_to(length).freeze();
+        if self.buffer.is_empty() {
+            // Streams rest most of the time: what a long message took is not kept for the next.
+            self.buffer = BytesMut::new();
+        }
+        Ok(Some(message))
     }
 
     /// Whether nothing of a message is left over, as must be at the end of a stream.
@@ -106,6 +111,15 @@ mod tests {
             assert_eq!(found, [&b"one"[..], b"", b"three"], "pieces of {piece}");
             assert!(decoder.is_empty());
         }
+    }
+
+    #[test]
+    fn a_decoder_that_rests_holds_nothing() {
+        let mut decoder = Decoder::new(1 << 20);
+        decoder.push(&prefix(1 << 19));
+        decoder.push(&[0; 1 << 19]);
+        assert_eq!(messages(&mut decoder).len(), 1);
+        assert_eq!(decoder.buffer.capacity(), 0);
     }
 
     #[test]
