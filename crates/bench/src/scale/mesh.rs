@@ -1,5 +1,5 @@
 //! The mesh that is measured: Services, their Workloads and who uses whom, as the files that a
-//! control plane reads. Called by `measure` and `fleet`. Pure; must never depend on what is running.
+//! control plane reads. Called by `measure` and `fleet`. Pure; must never depend on what runs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -170,7 +170,8 @@ impl Shape {
         let mut text = format!(
             "---\napiVersion: leno.dev/v1alpha1\nkind: Workload\n\
              metadata: {{name: {name}, labels: {{app: {name}}}}}\n\
-             spec: {{serviceAccount: {name}, ports: [{{name: http, port: 8080, protocol: http}}]}}\n"
+             spec:\n  serviceAccount: {name}\n  \
+             ports: [{{name: http, port: 8080, protocol: http}}]\n"
         );
         if workload >= self.services {
             return text;

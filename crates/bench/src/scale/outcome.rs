@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn accounts_that_differ_are_said_to() {
-        let memory = |rss, told| Memory {
+        let memory = |rss: u64, told: u64| Memory {
             rss: rss << 20,
             told: told << 20,
             ..Memory::default()

@@ -1,4 +1,5 @@
-//! How far a run is, on standard error: a line that moves on a terminal, one line a phase elsewhere.
+//! How far a run is, on standard error: a line that moves on a terminal, a line a phase elsewhere.
+//! Shown by `measure`.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
