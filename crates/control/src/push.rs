@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use model::{Cluster, Discovery, Listener, TrustBundle};
 use tokio::sync::watch;
 use xds::flavour::Flavour;
@@ -35,6 +36,9 @@ use table::{Owner, Table};
 const TOMBSTONES_MAX: usize = 10_000;
 
 const FLAVOURS: [Flavour; 2] = [Flavour::Leno, Flavour::Envoy];
+
+/// Of the digest that an epoch is: two that follow each other are not the same.
+const EPOCH_BYTES: usize = 4;
 
 /// The one writer of the catalogue.
 #[derive(Debug)]
@@ -82,6 +86,7 @@ impl Push {
     pub fn apply_bundle(&mut self, bundle: &TrustBundle, number: u64, passed: u64) -> Applied {
         let mut draft = self.draft(passed, Instant::now());
         draft.set(encode::bundle(bundle), &Owner::Everybody);
+        draft.epoch(bundle);
         // Streams have to take the number over, even if the bundle is the same.
         draft.applied.changes += usize::from(draft.catalogue.bundle != number);
         draft.catalogue.bundle = number;
@@ -282,14 +287,31 @@ impl Draft {
             let Some(tables) = own.tables_mut(flavour) else {
                 continue;
             };
-            let mut resources = encode::parts(&parts.listeners, &parts.clusters, flavour);
-            if flavour == Flavour::Leno {
-                resources.extend(encode::certificates(&parts.certificates));
-            }
+            let resources = encode::own(parts, flavour, &self.catalogue.epoch);
             self.applied
                 .replace(tables, &gone, resources, (&Owner::Everybody, generation));
         }
         self.catalogue.workloads.insert(key.clone(), Arc::new(own));
+    }
+
+    /// Envoys have their callers prove themselves again when some certificate counts no longer.
+    fn epoch(&mut self, bundle: &TrustBundle) {
+        let epoch = match bundle.revocations.as_str() {
+            "" => String::new(),
+            lists => digest(&SHA256, lists.as_bytes()).as_ref()[..EPOCH_BYTES]
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        };
+        if *self.catalogue.epoch == *epoch {
+            return;
+        }
+        self.catalogue.epoch = epoch.into();
+        let mesh = Arc::clone(&self.catalogue.mesh);
+        let workloads = mesh.workloads.iter();
+        for (key, parts) in workloads.filter(|(_, it)| it.data_plane == DataPlane::Envoy) {
+            self.workload(key, Some(parts), parts);
+        }
     }
 
     /// `owner` says these listeners and clusters now, and nothing of what is in `gone` and not of

@@ -19,6 +19,7 @@ use crate::proto::envoy::{
 };
 use crate::proto::google::{Duration, UInt32Value};
 use crate::proto::listener::{FilterChain, FilterChainMatch};
+use crate::tls::ALPN_TCP;
 
 pub(crate) use alpn::{Alpn, set as set_alpn, socket_matcher};
 pub(crate) use http::{Codec, REQUEST_HEADERS, http1, http2, manager, pool, retry_policy, router};
@@ -63,6 +64,17 @@ pub(crate) fn chain_for(chain: FilterChain, name: &str, address: SocketAddr) -> 
             ..chain.filter_chain_match.unwrap_or_default()
         }),
         ..chain
+    }
+}
+
+/// Makes another chain of one with requests under mesh TLS, if `epoch` is another: Envoy asks for
+/// certificates at handshakes only, and ends the connections of chains that are gone, each when
+/// it has answered. What is passed on unread would be cut, and stays.
+pub(crate) fn renew(chain: &mut FilterChain, epoch: &str) {
+    let matches = chain.filter_chain_match.as_ref();
+    let is_opaque = matches.is_some_and(|it| it.application_protocols == [ALPN_TCP]);
+    if chain.transport_socket.is_some() && !is_opaque && !epoch.is_empty() {
+        chain.name = format!("{} {epoch}", chain.name);
     }
 }
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use model::{Cluster, Endpoint, Listener, Route, TrustBundle};
 use prost::Message;
 
+use crate::envoy;
 use crate::error::{Decoded, Error};
 use crate::fields;
 use crate::flavour::Flavour;
@@ -103,12 +104,16 @@ pub fn encode_for(flavour: Flavour, resource: &Resource) -> Result<Bytes, Error>
 }
 
 /// The bytes of the one listener that an Envoy has for all connections to its workload: `bound` has
-/// the socket, and `ports` what becomes of connections to each.
+/// the socket, and `ports` what becomes of connections to each. With another `epoch` Envoy has its
+/// callers prove themselves again, who have come with requests.
 ///
 /// # Errors
 /// As [`encode`].
-pub fn encode_inbound(bound: &Listener, ports: &[&Listener]) -> Result<Bytes, Error> {
-    let message = listener::encode_inbound(bound, ports)?;
+pub fn encode_inbound(bound: &Listener, ports: &[&Listener], epoch: &str) -> Result<Bytes, Error> {
+    let mut message = listener::encode_inbound(bound, ports)?;
+    for chain in &mut message.filter_chains {
+        envoy::renew(chain, epoch);
+    }
     Ok(message.encode_to_vec().into())
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use identity::serving::Certificate;
+use rustls::SignatureAlgorithm;
 use yaml::{Fault, Fields, Kind, Node, quote};
 use zeroize::Zeroizing;
 
@@ -26,6 +27,8 @@ pub struct Pair {
     pub key: Zeroizing<String>,
     /// For which names and addresses the leaf stands.
     pub hosts: Vec<String>,
+    /// Whether the key is of that kind, which Envoy does not take.
+    pub is_ed25519: bool,
 }
 
 impl fmt::Debug for Pair {
@@ -94,6 +97,7 @@ fn pair(chain: &str, key: Zeroizing<String>) -> Result<Pair, String> {
         chain: chain.to_owned(),
         key,
         hosts: certificate.overview().hosts.clone(),
+        is_ed25519: certificate.key().key.algorithm() == SignatureAlgorithm::ED25519,
     })
 }
 

@@ -26,6 +26,8 @@ pub struct Catalogue {
     pub changed_at: Instant,
     /// Which trust bundle is in it, as the authority counts them; 0 for none yet.
     pub bundle: u64,
+    /// Another one whenever certificates have been revoked; empty as long as none are.
+    pub(super) epoch: Arc<str>,
     /// What it was made from.
     pub mesh: Arc<Mesh>,
     pub(super) complete_since: u64,
@@ -69,6 +71,7 @@ impl Catalogue {
             generation: 1,
             changed_at,
             bundle: 0,
+            epoch: "".into(),
             mesh: Arc::default(),
             complete_since: 1,
             shared: Default::default(),

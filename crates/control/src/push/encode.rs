@@ -10,6 +10,7 @@ use xds::resource::{self, Resource};
 use xds::secret::Certificate;
 
 use super::table::Told;
+use crate::translate::WorkloadParts;
 
 /// A resource of some kind under its name, or why it cannot be told.
 pub(super) struct Encoded {
@@ -18,21 +19,39 @@ pub(super) struct Encoded {
     pub(super) told: Result<Told, xds::error::Error>,
 }
 
+/// The resources that only a workload's sidecar is told. `epoch` is another when certificates were
+/// revoked.
+pub(super) fn own(parts: &WorkloadParts, flavour: Flavour, epoch: &str) -> Vec<Encoded> {
+    let WorkloadParts {
+        listeners,
+        clusters,
+        certificates,
+        ..
+    } = parts;
+    match (flavour, bound(listeners)) {
+        (Flavour::Leno, _) => {
+            let shown = self::certificates(certificates);
+            let parts = self::parts(listeners, clusters, flavour);
+            shown.into_iter().chain(parts).collect()
+        }
+        (Flavour::Envoy, None) => self::parts(listeners, clusters, flavour),
+        (Flavour::Envoy, Some(bound)) => {
+            let listeners = with_inbound(bound, listeners, epoch);
+            let clusters = self::parts(&[], clusters, flavour);
+            listeners.into_iter().chain(clusters).collect()
+        }
+    }
+}
+
 /// The resources of a part of the mesh.
 pub(super) fn parts(
     listeners: &[Listener],
     clusters: &[Cluster],
     flavour: Flavour,
 ) -> Vec<Encoded> {
-    let listeners = match bound(listeners).filter(|_| flavour == Flavour::Envoy) {
-        Some(bound) => with_inbound(bound, listeners),
-        None => listeners
-            .iter()
-            .flat_map(|it| listener(it, flavour))
-            .collect(),
-    };
+    let listeners = listeners.iter().flat_map(|it| listener(it, flavour));
     let clusters = clusters.iter().flat_map(|it| cluster(it, flavour));
-    listeners.into_iter().chain(clusters).collect()
+    listeners.chain(clusters).collect()
 }
 
 /// The listener to which connections to a workload are redirected.
@@ -42,10 +61,10 @@ fn bound(listeners: &[Listener]) -> Option<&Listener> {
 }
 
 /// For Envoy: `bound` has what others would have whose connections are redirected to it.
-fn with_inbound(bound: &Listener, listeners: &[Listener]) -> Vec<Encoded> {
+fn with_inbound(bound: &Listener, listeners: &[Listener], epoch: &str) -> Vec<Encoded> {
     let is_port = |it: &&Listener| it.direction == Direction::Inbound && !it.bind;
     let ports: Vec<_> = listeners.iter().filter(is_port).collect();
-    let told = xds::resource::encode_inbound(bound, &ports);
+    let told = xds::resource::encode_inbound(bound, &ports, epoch);
     let told = told.map(|value| Told {
         entry: Entry::new(Kind::Listener, bound.name.clone(), value),
         eager: None,
@@ -73,7 +92,7 @@ pub(super) fn bundle(bundle: &TrustBundle) -> Encoded {
 }
 
 /// What a gateway shows.
-pub(super) fn certificates(certificates: &[Certificate]) -> Vec<Encoded> {
+fn certificates(certificates: &[Certificate]) -> Vec<Encoded> {
     let one = |certificate: &Certificate| {
         let resource = Resource::Certificate(certificate.clone());
         encoded(Kind::Secret, &certificate.name, &resource, Flavour::Leno)

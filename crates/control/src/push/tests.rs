@@ -1,5 +1,6 @@
 //! What streams hear of changes, and what they do not.
 
+mod envoy;
 mod parts;
 mod simulation;
 

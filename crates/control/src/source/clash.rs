@@ -4,6 +4,9 @@
 /// Workloads that wait for each other.
 mod cycle;
 
+/// What Envoy cannot do.
+mod envoy;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use std::sync::Arc;
 use crate::kinds::{ClusterIp, Fault, Key, MeshConfig, Mode, Object, Resource, WorkloadKey};
 
 /// Names given twice, addresses that cannot be given to a Service, Workloads that would never
-/// start, and those that the mesh's own mode would leave open.
+/// start, those that the mesh's own mode would leave open, and what Envoy cannot do.
 pub(super) fn find(resources: &[Arc<Resource>]) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut names: BTreeMap<&Key, &Resource> = BTreeMap::new();
@@ -31,6 +34,7 @@ pub(super) fn find(resources: &[Arc<Resource>]) -> Vec<Fault> {
         let hint = "let its sidecar intercept `inbound` or `both`, or write `mode: permissive`";
         Fault::new(resource.origin.clone(), message, hint)
     }));
+    faults.extend(envoy::find(&mesh, resources));
     faults.extend(cycle::find(resources));
     faults
 }

@@ -274,3 +274,36 @@ fn what_runs_is_followed_while_what_is_wanted_is_wrong() {
     check("b.yaml", &status("a-1", &["a-1"]), &[]);
     check("b.yaml", "", &["Namespace n", "a-1"]);
 }
+
+#[test]
+fn a_gateway_on_envoy_shows_what_envoy_can_show() {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let certificate = rcgen::CertificateParams::new(["shop.example".to_owned()]).unwrap();
+    let chain = certificate.self_signed(&key).unwrap().pem();
+    let plain = |text: &str| text.trim_end().replace('\n', "\n    ");
+    let (chain, key) = (plain(&chain), plain(&key.serialize_pem()));
+    let mesh = |data_plane: &str| {
+        format!(
+            "apiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: edge}}\n\
+             spec: {{gateway: edge, sidecar: {{dataPlane: {data_plane}}}}}\n---\n\
+             apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: edge}}\n\
+             spec:\n  gatewayClassName: leno\n  listeners:\n  - {{name: a, port: 443, protocol: \
+             HTTPS, tls: {{certificateRefs: [{{name: shop}}]}}}}\n---\n\
+             apiVersion: v1\nkind: Secret\nmetadata: {{name: shop}}\ntype: kubernetes.io/tls\n\
+             stringData:\n  tls.crt: |\n    {chain}\n  tls.key: |\n    {key}\n"
+        )
+    };
+    let all = [
+        "Workload default/edge",
+        "Gateway default/edge",
+        "Secret default/shop",
+    ];
+    check(&[("a.yaml", &mesh("leno"))], &all);
+    check(
+        &[("a.yaml", &mesh("envoy"))],
+        &[
+            "a.yaml:12:67: the Secret default/shop has a key of Ed25519, which Envoy cannot show; \
+             give it one of ECDSA or RSA, or the gateway `sidecar: {dataPlane: leno}`",
+        ],
+    );
+}

@@ -3,6 +3,7 @@
 
 mod chains;
 mod clusters;
+mod envoy;
 mod routes;
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
