@@ -19,7 +19,7 @@ use arc_swap::ArcSwap;
 use model::Dns;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use wire::dns::{Code, Query, Question, TCP_BYTES_MAX, UDP_BYTES_MAX};
 
@@ -30,7 +30,7 @@ use crate::handover::message::Role;
 use crate::log;
 use crate::telemetry::metrics::{Answered, DnsCounters};
 use answer::{Progress, Transport};
-use clients::Clients;
+use clients::{Clients, Places};
 use forward::{Answer, Forwarder, Pending, Said};
 
 /// Longest query over TCP: a name, some options and their padding are a fraction of that. Over UDP
@@ -71,8 +71,13 @@ impl Book {
     }
 
     /// Adds the answer to `message` to `out`; nothing if it is to have none, or if somebody else is
-    /// asked for it, which then has to be waited for.
-    fn answer(&self, message: &[u8], transport: Transport, out: &mut Vec<u8>) -> Option<Pending> {
+    /// asked for it, which then has to be waited for: only where the client may `wait`.
+    fn answer(
+        &self,
+        message: &[u8],
+        (transport, wait): (Transport, bool),
+        out: &mut Vec<u8>,
+    ) -> Option<Pending> {
         let query = match answer::answer(&self.names.load(), message, transport, out) {
             Progress::Elsewhere(query) => query,
             Progress::Done(answered) => {
@@ -87,7 +92,7 @@ impl Book {
             answer::say(&query, Code::Refused, out);
             return None;
         };
-        match forwarder.find(Question::of(&query), transport) {
+        match forwarder.find(Question::of(&query), transport, wait) {
             Answer::Pending(pending) => Some(pending),
             Answer::Ready(said) => {
                 self.relay(&query, transport, said.as_ref(), out);
@@ -183,7 +188,7 @@ async fn serve_udp(
     end: impl Future<Output = ()>,
 ) {
     let mut end = pin!(end);
-    let places = Arc::new(Semaphore::new(WAITING_MAX));
+    let places = Places::new(clients, WAITING_MAX);
     let (mut message, mut out) = (vec![0; UDP_BYTES_MAX], Vec::new());
     loop {
         let received = tokio::select! {
@@ -204,20 +209,17 @@ async fn serve_udp(
         }
         out.clear();
         let message = &message[..length];
-        let pending = book.answer(message, Transport::Udp, &mut out);
-        match pending.map(|it| (it, Arc::clone(&places).try_acquire_owned())) {
-            None => {}
-            Some((_, Err(_))) => out = book.complete(message, Transport::Udp, None),
-            Some((pending, Ok(place))) => {
-                let (socket, book) = (Arc::clone(&socket), Arc::clone(&book));
-                let message = message.to_vec();
-                tokio::spawn(async move {
-                    let said = pending.end().await;
-                    let out = book.complete(&message, Transport::Udp, said.as_ref());
-                    send(&socket, &out, peer).await;
-                    drop(place);
-                });
-            }
+        let place = places.take(peer.ip());
+        let wait = place.is_some();
+        if let Some(pending) = book.answer(message, (Transport::Udp, wait), &mut out) {
+            let (socket, book) = (Arc::clone(&socket), Arc::clone(&book));
+            let message = message.to_vec();
+            tokio::spawn(async move {
+                let said = pending.end().await;
+                let out = book.complete(&message, Transport::Udp, said.as_ref());
+                send(&socket, &out, peer).await;
+                drop(place);
+            });
         }
         send(&socket, &out, peer).await;
     }
@@ -238,17 +240,24 @@ async fn serve_tcp(
     book: Arc<Book>,
     connections: &mut JoinSet<()>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (all, places) = (
+        Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        Places::new(clients, CONNECTIONS_MAX),
+    );
     loop {
-        let place = Arc::clone(&places)
-            .acquire_owned()
-            .await
-            .expect("it is never closed");
+        let one = Arc::clone(&all).acquire_owned().await;
+        let one = one.expect("it is never closed");
         match listener.accept().await {
-            Ok((stream, peer)) if clients.has(peer.ip()) => {
-                connections.spawn(serve_connection(stream, Arc::clone(&book), place));
-            }
-            Ok(_) => book.counters.add(Answered::Refused),
+            Ok((stream, peer)) => match places.take(peer.ip()).filter(|_| clients.has(peer.ip())) {
+                Some(place) => {
+                    let connection = serve_connection(stream, Arc::clone(&book));
+                    connections.spawn(async move {
+                        connection.await;
+                        drop((one, place));
+                    });
+                }
+                None => book.counters.add(Answered::Refused),
+            },
             Err(error) => {
                 log::warn(format_args!("names: cannot accept: {error}"));
                 tokio::time::sleep(PAUSE).await;
@@ -259,7 +268,7 @@ async fn serve_tcp(
 }
 
 /// One query after the other. Errors of a connection are its peer's affair.
-async fn serve_connection(mut stream: TcpStream, book: Arc<Book>, _place: OwnedSemaphorePermit) {
+async fn serve_connection(mut stream: TcpStream, book: Arc<Book>) {
     let (mut message, mut out) = (Vec::new(), Vec::new());
     loop {
         let read = read_query(&mut stream, &mut message);
@@ -268,7 +277,7 @@ async fn serve_connection(mut stream: TcpStream, book: Arc<Book>, _place: OwnedS
         };
         let mut pending = None;
         frame(&mut out, |out| {
-            pending = book.answer(&message, Transport::Tcp, out);
+            pending = book.answer(&message, (Transport::Tcp, true), out);
         });
         if let Some(pending) = pending {
             let said = pending.end().await;

@@ -1,15 +1,20 @@
-//! Who may ask at an address: the machine itself, and where the address belongs to a network, those
-//! in it. Looked up once, at the start; a name server that anybody may ask is a weapon against
-//! others (RFC 5358).
+//! Who may ask at an address, and how much of it each may have: the machine itself, and where the
+//! address belongs to a network, those in it. Looked up once, at the start; a name server that
+//! anybody may ask is a weapon against others (RFC 5358).
 
+use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::log;
 
 /// Routes of the network namespace, as the kernel shows them.
 const ROUTES_V4: &str = "/proc/net/route";
 const ROUTES_V6: &str = "/proc/net/ipv6_route";
+
+/// What one client of a network may have at most.
+const PART: usize = 8;
 
 /// Clients of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,64 @@ impl Clients {
         match self {
             Self::Local => true,
             Self::Network(network, length) => peer.is_loopback() || is_in(peer, network, length),
+        }
+    }
+}
+
+/// Places for so many at a time, of which no client of a network has more than a part: one that
+/// asks for what nobody answers keeps nobody else from asking.
+#[derive(Clone)]
+pub(super) struct Places {
+    held: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    count: usize,
+    each_max: usize,
+}
+
+/// Of one client, until it is dropped.
+pub(super) struct Place {
+    places: Places,
+    peer: IpAddr,
+}
+
+impl Places {
+    /// Of these `clients`.
+    pub(super) fn new(clients: Clients, count: usize) -> Self {
+        Self {
+            held: Arc::default(),
+            count,
+            each_max: match clients {
+                Clients::Local => count,
+                Clients::Network(..) => count / PART,
+            },
+        }
+    }
+
+    /// One for `peer`, if there is one.
+    pub(super) fn take(&self, peer: IpAddr) -> Option<Place> {
+        let mut held = self.lock();
+        let own = held.get(&peer).copied().unwrap_or(0);
+        let all: usize = held.values().sum();
+        (own < self.each_max && all < self.count).then(|| {
+            held.insert(peer, own + 1);
+            let places = self.clone();
+            Place { places, peer }
+        })
+    }
+
+    /// A number is never half written, so a panic elsewhere leaves it sound.
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut held = self.places.lock();
+        if let Some(own) = held.get_mut(&self.peer) {
+            *own -= 1;
+            if *own == 0 {
+                held.remove(&self.peer);
+            }
         }
     }
 }
@@ -178,6 +241,24 @@ fd770000000000000000000000000001 80 00000000000000000000000000000000 00 \
             &["fd99::1", "::1"],
             &["fd99::2"],
         );
+    }
+
+    #[test]
+    fn no_client_of_a_network_takes_the_places_of_all() {
+        let one = IpAddr::from([10, 77, 0, 2]);
+        let other = IpAddr::from([10, 77, 0, 3]);
+        let take_all = |places: &Places, peer| -> Vec<Place> {
+            (0..100).map_while(|_| places.take(peer)).collect()
+        };
+        let taken = |places: &Places, peer| take_all(places, peer).len();
+        let places = Places::new(Clients::Network(one, 16), 16);
+        let held = take_all(&places, one);
+        assert_eq!((held.len(), taken(&places, other)), (2, 2));
+        drop(held);
+        assert_eq!(taken(&places, one), 2);
+        assert!(places.lock().is_empty());
+        let places = Places::new(Clients::Local, 16);
+        assert_eq!(taken(&places, one), 16);
     }
 
     #[test]

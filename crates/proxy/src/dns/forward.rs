@@ -94,8 +94,14 @@ impl Forwarder {
         })
     }
 
-    /// The answer to `question`, or who asks for it. To be called in a tokio runtime.
-    pub(super) fn find(self: &Arc<Self>, question: Question, transport: Transport) -> Answer {
+    /// The answer to `question`, or, if the client may `wait`, who asks for it. To be called in a
+    /// tokio runtime.
+    pub(super) fn find(
+        self: &Arc<Self>,
+        question: Question,
+        transport: Transport,
+        wait: bool,
+    ) -> Answer {
         let mut state = self.lock();
         let stale = match state.cache.look(&question, Instant::now()) {
             Memory::Fresh(said) => {
@@ -106,6 +112,9 @@ impl Forwarder {
             Memory::Stale(said) => Some(said),
             Memory::Nothing => None,
         };
+        if !wait {
+            return self.make_do(stale);
+        }
         if let Some(pending) = state.pending.get(&question) {
             self.counters.recalled(Recalled::Joined);
             return Answer::Pending(Pending(pending.clone()));

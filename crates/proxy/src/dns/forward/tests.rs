@@ -545,3 +545,19 @@ async fn too_many_questions_are_not_asked() {
     assert_eq!(answer.code, Code::ServerFailure as u16);
     assert_eq!(world.counted(Recalled::Asked), QUESTIONS_MAX as u64);
 }
+
+#[tokio::test]
+async fn for_who_may_not_wait_nobody_is_asked() {
+    let server = Server::saying(&[ADDRESS]);
+    let world = World::start(&[&server]);
+    world.look_up("known.test").await;
+    let answer = |name| {
+        let (message, mut out) = (query(name, Kind::A, &[]), Vec::new());
+        let how = (Transport::Udp, false);
+        assert!(world.book.answer(&message, how, &mut out).is_none());
+        wire::dns::Answer::parse(&out).unwrap().code
+    };
+    assert_eq!(answer("known.test"), Code::NoError as u16);
+    assert_eq!(answer("other.test"), Code::ServerFailure as u16);
+    assert_eq!(server.asked(), 1);
+}
