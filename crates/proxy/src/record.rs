@@ -24,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) flag: Flag,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
+    /// Those of them that were counted before the end.
+    counted: (u64, u64),
     /// The answer's head has been written: nothing else can be answered.
     pub(crate) answered: bool,
     log: Option<Box<Line>>,
@@ -54,6 +56,7 @@ impl Record {
             flag: Flag::Internal,
             bytes_in: 0,
             bytes_out: 0,
+            counted: (0, 0),
             answered: false,
             log: None,
         }
@@ -139,6 +142,14 @@ impl Record {
     pub(crate) fn sent_to(&mut self, endpoint: SocketAddr) {
         if let Some(line) = &mut self.log {
             line.upstream = Some(endpoint);
+        }
+    }
+
+    /// So much was moved so far: what lasts for days is not to be counted in days.
+    pub(crate) fn count(&mut self, bytes_in: u64, bytes_out: u64) {
+        let before = std::mem::replace(&mut self.counted, (bytes_in, bytes_out));
+        if let Some(slot) = &self.slot {
+            slot.count(bytes_in - before.0, bytes_out - before.1);
         }
     }
 
@@ -250,8 +261,8 @@ impl Drop for Record {
             self.status,
             self.flag,
             micros,
-            self.bytes_in,
-            self.bytes_out,
+            self.bytes_in - self.counted.0,
+            self.bytes_out - self.counted.1,
         );
         if let Some(line) = &self.log {
             line.write(self, micros);

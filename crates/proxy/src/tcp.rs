@@ -58,7 +58,7 @@ pub(crate) async fn serve(client: &Client, mut link: Link, opaque: Opaque) {
     let tally = Tally::default();
     let mut account = Account { record, tally };
     let result = match admit(client, &link, opaque, &mut account.record).await {
-        Ok((up, patience)) => carry(client, &mut link, up, patience, &mut account.tally).await,
+        Ok((up, patience)) => carry(client, &mut link, up, patience, &mut account).await,
         Err(error) => {
             // Nobody is to take this for an answer without content.
             link.stream.tcp.abort_on_close();
@@ -74,7 +74,8 @@ pub(crate) async fn serve(client: &Client, mut link: Link, opaque: Opaque) {
     };
 }
 
-/// The record of a connection, which learns how much was moved when it ends, whatever way.
+/// The record of a connection, which learns how much was moved now and then, and when it ends,
+/// whatever way.
 struct Account {
     record: Record,
     tally: Tally,
@@ -133,7 +134,7 @@ async fn carry(
     link: &mut Link,
     up: Answering,
     patience: Patience,
-    tally: &mut Tally,
+    account: &mut Account,
 ) -> Result<()> {
     let Answering {
         mut dialled, state, ..
@@ -164,7 +165,11 @@ async fn carry(
         };
         client.standing(&view) == Standing::Lost || upstream == Standing::Lost
     };
-    let mut relayed = pin!(relay(ends.0, ends.1, patience, tally));
+    let record = &mut account.record;
+    let told = (&mut account.tally, |tally: &Tally| {
+        record.count(tally.up(), tally.down());
+    });
+    let mut relayed = pin!(relay(ends.0, ends.1, patience, told));
     let ended = poll_fn(|context| match relayed.as_mut().poll(context) {
         Poll::Pending if client.worker.is_ending() => Poll::Ready(None),
         // Who is trusted no more is served no more; the certificates' end would say it too late.

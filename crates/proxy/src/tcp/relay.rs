@@ -17,6 +17,9 @@ pub(crate) struct End<'a> {
     pub(crate) inbox: &'a mut Inbox,
 }
 
+/// What has moved is told at most this often before the end, which may be days away.
+const TELL_PERIOD_MS: u64 = 1000;
+
 /// How long nothing may move; zero: for ever.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience {
@@ -56,9 +59,9 @@ impl Tally {
 /// Which ways have ended: from downstream, from upstream.
 type Ended = [bool; 2];
 
-/// Moves bytes until each side has ended its direction, and passes those ends on one by one. Where
-/// a side fails, the other is reset when it is dropped, so that it does not take a part for the
-/// whole.
+/// Moves bytes until each side has ended its direction, and passes those ends on one by one; now and
+/// then it calls `tell` with what has moved so far. Where a side fails, the other is reset when it
+/// is dropped, so that it does not take a part for the whole.
 ///
 /// # Errors
 /// Of the side that broke, and `StreamIdle` when nothing moved, or it lasted, for too long.
@@ -66,10 +69,11 @@ pub(crate) async fn relay(
     mut down: End<'_>,
     mut up: End<'_>,
     patience: Patience,
-    tally: &mut Tally,
+    (tally, mut tell): (&mut Tally, impl FnMut(&Tally)),
 ) -> Result<()> {
     let mut ended = [false; 2];
     while ended != [true; 2] {
+        tell(tally);
         let idle = match ended {
             [false, false] => patience.idle,
             _ => patience.half_closed,
@@ -87,7 +91,7 @@ pub(crate) async fn relay(
     Ok(())
 }
 
-/// Both ways, as far as they have not ended, until one more has.
+/// Both ways, as far as they have not ended, until one more has, or it is time to tell of it.
 async fn move_until_one_ends(
     (down, up): (&mut End<'_>, &mut End<'_>),
     patience: body::Patience,
@@ -120,6 +124,8 @@ async fn move_until_one_ends(
         length: None,
     };
     let (mut there, mut back) = (pin!(pump(there)), pin!(pump(back)));
+    let reactor = down_stream.tcp.reactor();
+    let due_ms = reactor.now_ms() + TELL_PERIOD_MS;
     poll_fn(|context| {
         let before = *ended;
         // The way back first: what an upstream says before it goes is not to be lost.
@@ -135,7 +141,8 @@ async fn move_until_one_ends(
             result?;
             ended[0] = true;
         }
-        match before == *ended {
+        // No clock runs for it: something moves.
+        match before == *ended && reactor.now_ms() < due_ms {
             true => Poll::Pending,
             false => Poll::Ready(Ok(())),
         }

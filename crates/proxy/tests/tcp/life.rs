@@ -51,6 +51,29 @@ fn connections_and_their_bytes_are_counted() {
 }
 
 #[test]
+fn bytes_are_counted_before_their_connection_ends() {
+    let turn = [Step::ReadUntil(QUESTION.to_vec()), Step::send(ANSWER)];
+    let turns = turn.iter().cycle().take(2 * 5000).cloned();
+    let app = ScriptedUpstream::always(turns.collect());
+    let proxy = start(&Sidecar::outbound(&[app.addr()]));
+    let mut client = ask(&proxy);
+    let mut asked = 1;
+    until("some are counted", || {
+        client.send(QUESTION);
+        client.expect(ANSWER);
+        asked += 1;
+        proxy.metric("leno_request_bytes_total", &[TCP]) > 0.0
+    });
+    assert!(proxy.metric("leno_response_bytes_total", &[TCP]) > 0.0);
+    drop(client);
+    // No byte is counted twice.
+    let [up, down] = [QUESTION, ANSWER].map(|one: &[u8]| f64::from(asked) * one.len() as f64);
+    proxy.metric_becomes(REQUESTS, &[TCP], 1.0);
+    proxy.metric_becomes("leno_request_bytes_total", &[TCP], up);
+    proxy.metric_becomes("leno_response_bytes_total", &[TCP], down);
+}
+
+#[test]
 fn connection_has_a_line_in_the_access_log() {
     let app = answering();
     let log = "accessLog: {path: /dev/stdout, format: text}";

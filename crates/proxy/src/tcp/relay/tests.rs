@@ -48,7 +48,7 @@ fn relayed(
         let (stream, inbox) = (&up, up_inbox);
         let up_end = End { stream, inbox };
         let mut tally = Tally::default();
-        let result = relay(down_end, up_end, patience, &mut tally).await;
+        let result = relay(down_end, up_end, patience, (&mut tally, |_| {})).await;
         let flag = result.map_or_else(|error| error.flag, |()| Flag::None);
         *ended_too.borrow_mut() = Some((flag, tally.up(), tally.down()));
     });

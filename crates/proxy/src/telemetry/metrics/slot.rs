@@ -49,6 +49,12 @@ impl Slot {
         self.by_class(flag)[class(status)].add(1);
         self.buckets[bucket(micros)].add(1);
         self.duration_us.add(micros);
+        self.count(bytes_in, bytes_out);
+    }
+
+    /// Bytes were moved of what has not ended yet, which will not be among those of its end.
+    #[inline]
+    pub fn count(&self, bytes_in: u64, bytes_out: u64) {
         self.bytes_in.add(bytes_in);
         self.bytes_out.add(bytes_out);
     }
