@@ -59,8 +59,8 @@ impl Tally {
 /// Which ways have ended: from downstream, from upstream.
 type Ended = [bool; 2];
 
-/// Moves bytes until each side has ended its direction, and passes those ends on one by one; now and
-/// then it calls `tell` with what has moved so far. Where a side fails, the other is reset when it
+/// Moves bytes until each side has ended its direction, and passes those ends on one by one; calls
+/// `tell` now and then with what has moved so far. Where a side fails, the other is reset when it
 /// is dropped, so that it does not take a part for the whole.
 ///
 /// # Errors
