@@ -2,6 +2,8 @@
 //! versions: a stream was told everything up to a generation of the catalogue, but for what it
 //! lists. Driven by the control plane, once per stream. No I/O, no clock.
 
+pub(crate) mod interest;
+pub(crate) mod outbox;
 mod response;
 mod subscription;
 

@@ -1,54 +1,27 @@
 //! One kind of resource on one stream.
 
-use super::{ABSENT_BYTES_MAX, Change, Error, NAME_BYTES_MAX, Progress, Response, View};
+use super::interest::{Interest, check_name};
+use super::outbox::{Answer, Outbox, RESPONSE_BYTES};
+use super::{Change, Error, Progress, Response, View};
 use crate::delta::WILDCARD;
-use crate::delta::ids::{Id, IdSet};
+use crate::delta::ids::IdSet;
 use crate::kind::Kind;
 use crate::proto::discovery::DeltaDiscoveryRequest;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A response ends with the resource that makes it longer than this: so many bytes at once are
-/// little for a socket, and far from the most that a client takes.
-const RESPONSE_BYTES: usize = 512 << 10;
-/// Most bytes of a refusal that are kept for people to see.
-const DETAIL_BYTES_MAX: usize = 512;
 
 #[derive(Debug, Default)]
 pub(super) struct Subscription {
     /// Whether the client has asked for this kind at all.
     is_open: bool,
-    wants_all: bool,
-    /// Wanted by name, and there.
-    wanted: IdSet,
-    /// Wanted by name, and not there.
-    absent: BTreeSet<String>,
-    /// Length of all names in `absent`.
-    absent_bytes: usize,
-    /// To be sent as they are then.
-    queued: IdSet,
+    interest: Interest,
+    outbox: Outbox,
     /// To be told that they are gone. Invariant: none of them is queued.
     gone: BTreeSet<String>,
-    /// Sent even if nothing is queued: the client waits for a first word.
-    owes_answer: bool,
-    waiting: Option<Waiting>,
-    /// Sets of which something was refused, to be sent again one by one: a response is refused as a
-    /// whole, whatever is wrong in it, and the rest of it must not be lost with that.
-    suspects: Vec<IdSet>,
-    /// The client does not use what it was sent last of these.
-    refused: IdSet,
-    detail: String,
-}
-
-/// A response that has not been answered.
-#[derive(Debug)]
-struct Waiting {
-    nonce: u64,
-    sent: IdSet,
 }
 
 impl Subscription {
     pub(super) fn has_new(&self) -> bool {
-        self.owes_answer || !self.queued.is_empty() || !self.suspects.is_empty()
+        self.outbox.has_new()
     }
 
     pub(super) fn has_gone(&self) -> bool {
@@ -56,21 +29,20 @@ impl Subscription {
     }
 
     pub(super) const fn is_waiting(&self) -> bool {
-        self.waiting.is_some()
+        self.outbox.is_waiting()
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        let is_sent = !self.has_new() && !self.has_gone();
-        self.is_open && is_sent && !self.is_waiting() && self.refused.is_empty()
+        self.is_open && !self.has_gone() && self.outbox.is_settled()
     }
 
     pub(super) fn progress(&self) -> Option<Progress> {
         self.is_open.then(|| Progress {
-            wanted: (!self.wants_all).then(|| self.wanted.len() + self.absent.len()),
-            queued: self.queued.len() + self.gone.len() + self.suspected(),
+            wanted: self.interest.count(),
+            queued: self.outbox.len() + self.gone.len(),
             is_waiting: self.is_waiting(),
-            refused: self.refused.len(),
-            detail: self.detail.clone(),
+            refused: self.outbox.refused.len(),
+            detail: self.outbox.detail.clone(),
         })
     }
 
@@ -81,28 +53,17 @@ impl Subscription {
         request: &DeltaDiscoveryRequest,
         view: &impl View,
     ) -> Option<Option<String>> {
-        let nonce: u64 = request.response_nonce.parse().ok()?;
-        let waiting = self.waiting.take_if(|waiting| waiting.nonce == nonce)?;
-        let Some(error) = &request.error_detail else {
-            self.refused.subtract(&waiting.sent);
-            if self.refused.is_empty() && self.suspects.is_empty() {
-                self.detail = String::new();
-            }
-            return Some(None);
-        };
-        // What went or is not wanted any more since it was sent cannot be refused.
-        let is_there = |id: &Id| view.entry(kind, *id).is_some() && self.wants(*id);
-        let refused: Vec<_> = waiting.sent.iter().filter(is_there).collect();
-        match refused.split_at(refused.len() / 2) {
-            (&[], last) => self.refused.extend(&last.iter().copied().collect()),
-            (first, second) => {
-                self.suspects.push(second.iter().copied().collect());
-                self.suspects.push(first.iter().copied().collect());
+        let error = request.error_detail.as_ref();
+        match self.outbox.on_answer(&request.response_nonce, error)? {
+            Answer::Accepted => Some(None),
+            Answer::Refused(sent) => {
+                // What went or is not wanted any more since it was sent cannot be refused.
+                let is_there = |id| view.entry(kind, id).is_some() && self.interest.wants(id);
+                let refused: Vec<_> = sent.iter().filter(|id| is_there(*id)).collect();
+                self.outbox.suspect(&refused);
+                Some(Some(self.outbox.detail.clone()))
             }
         }
-        let end = error.message.floor_char_boundary(DETAIL_BYTES_MAX);
-        self.detail = error.message[..end].to_owned();
-        Some(Some(self.detail.clone()))
     }
 
     /// Takes the names of a request. The first one of a kind also says what the client has.
@@ -134,84 +95,33 @@ impl Subscription {
     pub(super) fn on_change(&mut self, change: Change<'_>) {
         let Change { id, name, is_there } = change;
         if is_there {
-            if self.forget_absent(name) {
-                self.wanted.insert(id);
-            }
-            if self.wants(id) {
+            if self.interest.on_added(id, name) {
                 self.gone.remove(name);
-                self.queued.insert(id);
+                self.outbox.queued.insert(id);
             }
             return;
         }
-        self.queued.remove(id);
-        self.refused.remove(id);
-        let was_wanted = self.wanted.remove(id);
-        if was_wanted {
-            self.note_absent(name);
-        }
-        if self.wants_all || was_wanted {
+        self.outbox.forget(id);
+        if self.interest.on_gone(id, name) {
             self.gone.insert(name.to_owned());
         }
     }
 
     /// A response with as much as goes into one. Invariant: none is waiting.
     pub(super) fn respond(&mut self, kind: Kind, nonce: u64, view: &impl View) -> Response {
-        debug_assert!(!self.is_waiting());
         let mut sent = IdSet::default();
         let mut added = Vec::new();
         let mut removed = Vec::new();
         if self.has_new() {
-            (sent, added) = self.take_new(kind, view);
+            let wanted = (!self.interest.wants_all).then_some(&self.interest.wanted);
+            let entries;
+            (sent, entries) = self.outbox.take(kind, view, wanted);
+            added = entries.iter().map(|entry| entry.encoded.clone()).collect();
         } else {
             removed = self.take_gone();
         }
-        self.owes_answer = false;
-        self.waiting = Some(Waiting { nonce, sent });
+        self.outbox.wait(nonce, sent);
         Response::new(kind, nonce, added, removed)
-    }
-
-    fn wants(&self, id: Id) -> bool {
-        self.wants_all || self.wanted.contains(id)
-    }
-
-    fn take_new(&mut self, kind: Kind, view: &impl View) -> (IdSet, Vec<bytes::Bytes>) {
-        let (mut sent, mut added, mut bytes) = (IdSet::default(), Vec::new(), 0);
-        let suspects = self.take_suspects();
-        for id in suspects.as_ref().unwrap_or(&self.queued).iter() {
-            if bytes > RESPONSE_BYTES {
-                break;
-            }
-            sent.insert(id);
-            if let Some(entry) = view.entry(kind, id) {
-                bytes += entry.encoded.len();
-                added.push(entry.encoded.clone());
-            }
-        }
-        self.queued.subtract(&sent);
-        if self.queued.is_empty() {
-            self.queued.clear();
-        }
-        // Those that have grown since.
-        self.suspects
-            .extend(suspects.and_then(|rest| rest.without(&sent)));
-        (sent, added)
-    }
-
-    /// The next set of suspects, without those that are to be sent in a newer state.
-    fn take_suspects(&mut self) -> Option<IdSet> {
-        while let Some(mut suspects) = self.suspects.pop() {
-            if !self.wants_all {
-                suspects.intersect(&self.wanted);
-            }
-            if let Some(suspects) = suspects.without(&self.queued) {
-                return Some(suspects);
-            }
-        }
-        None
-    }
-
-    fn suspected(&self) -> usize {
-        self.suspects.iter().map(IdSet::len).sum()
     }
 
     fn take_gone(&mut self) -> Vec<String> {
@@ -235,50 +145,47 @@ impl Subscription {
         }
         match view.find(kind, name) {
             Some(id) => {
-                self.wanted.insert(id);
-                self.queued.insert(id);
+                self.interest.wanted.insert(id);
+                self.outbox.queued.insert(id);
             }
             None => {
                 check_name(name)?;
-                self.note_absent(name);
+                self.interest.note_absent(name);
                 self.gone.insert(name.to_owned());
             }
         }
-        match self.absent_bytes {
-            0..=ABSENT_BYTES_MAX => Ok(()),
-            _ => Err(Error::TooManyNames),
-        }
+        self.interest.check()
     }
 
     fn subscribe_all(&mut self, kind: Kind, view: &impl View) {
-        self.wants_all = true;
-        self.owes_answer = true;
-        self.queued.extend(&view.all(kind).collect());
+        self.interest.wants_all = true;
+        self.outbox.owes_answer = true;
+        self.outbox.queued.extend(&view.all(kind).collect());
     }
 
     fn unsubscribe(&mut self, kind: Kind, name: &str, view: &impl View) {
         if name == WILDCARD {
-            self.wants_all = false;
-            self.queued.intersect(&self.wanted);
-            self.refused.intersect(&self.wanted);
-            self.gone.retain(|name| self.absent.contains(name));
+            self.interest.wants_all = false;
+            self.outbox.retain(&self.interest.wanted);
+            self.gone.retain(|name| self.interest.is_absent(name));
             return;
         }
         let id = view.find(kind, name);
-        let was_wanted = id.is_some_and(|id| self.wanted.remove(id)) | self.forget_absent(name);
+        let was_wanted = id.is_some_and(|id| self.interest.wanted.remove(id))
+            | self.interest.forget_absent(name);
+        let wants_all = self.interest.wants_all;
         match id {
             // Still wanted as one of all: the client is told what it has.
-            Some(id) if self.wants_all && was_wanted => {
-                self.queued.insert(id);
+            Some(id) if wants_all && was_wanted => {
+                self.outbox.queued.insert(id);
             }
-            None if self.wants_all && was_wanted => {
+            None if wants_all && was_wanted => {
                 self.gone.insert(name.to_owned());
             }
-            Some(id) if !self.wants_all => {
-                self.queued.remove(id);
-                self.refused.remove(id);
+            Some(id) if !wants_all => {
+                self.outbox.forget(id);
             }
-            None if !self.wants_all => {
+            None if !wants_all => {
                 self.gone.remove(name);
             }
             Some(_) | None => {}
@@ -299,36 +206,14 @@ impl Subscription {
                 .and_then(|id| Some((id, view.entry(kind, id)?)));
             match entry {
                 Some((id, entry)) if entry.version == *version => {
-                    self.queued.remove(id);
+                    self.outbox.queued.remove(id);
                 }
-                None if self.wants_all || self.absent.contains(name) => {
+                None if self.interest.wants_all || self.interest.is_absent(name) => {
                     self.gone.insert(name.clone());
                 }
                 Some(_) | None => {}
             }
         }
         Ok(())
-    }
-
-    fn note_absent(&mut self, name: &str) {
-        if self.absent.insert(name.to_owned()) {
-            self.absent_bytes += name.len();
-        }
-    }
-
-    /// Whether it was one.
-    fn forget_absent(&mut self, name: &str) -> bool {
-        let was_absent = self.absent.remove(name);
-        if was_absent {
-            self.absent_bytes -= name.len();
-        }
-        was_absent
-    }
-}
-
-const fn check_name(name: &str) -> Result<(), Error> {
-    match name.len() {
-        0..=NAME_BYTES_MAX => Ok(()),
-        _ => Err(Error::NameTooLong),
     }
 }
