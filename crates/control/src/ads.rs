@@ -20,7 +20,8 @@ use tokio::time::timeout;
 use xds::flavour::Flavour;
 use xds::grpc::server::Call;
 use xds::grpc::{Code, Error, Status};
-use xds::proto::discovery::{DeltaDiscoveryRequest, Node};
+use xds::proto::discovery::Node;
+use xds::server::{Machine, Request};
 
 use crate::authority::Holders;
 use crate::kinds::WorkloadKey;
@@ -70,18 +71,23 @@ pub struct Proof {
 
 impl Ads {
     /// One call, until it ends or `closing` says that the connection does.
-    pub async fn serve(self, call: Call, peer: Peer, closing: watch::Receiver<bool>) {
+    pub async fn serve<M: Machine>(self, call: Call, peer: Peer, closing: watch::Receiver<bool>) {
         let metrics = Arc::clone(&self.metrics);
-        metrics.streams.increment();
+        metrics.streams.increment(M::LABEL);
         let address = peer.address;
-        let status = self.run(call, peer, closing).await;
+        let status = self.run::<M>(call, peer, closing).await;
         metrics.streams_ended.increment(status.code.label());
         if !matches!(status.code, Code::Ok | Code::Unavailable) {
             log::warn("stream_ended", &[("peer", &address), ("reason", &status)]);
         }
     }
 
-    async fn run(self, mut call: Call, peer: Peer, closing: watch::Receiver<bool>) -> Status {
+    async fn run<M: Machine>(
+        self,
+        mut call: Call,
+        peer: Peer,
+        closing: watch::Receiver<bool>,
+    ) -> Status {
         let Some(proof) = peer.proof else {
             return refused(call, unauthenticated());
         };
@@ -90,20 +96,20 @@ impl Ads {
             Ok(Err(error)) => return refused(call, status_of(&error)),
             Err(_) => return refused(call, Status::new(Code::DeadlineExceeded, "say something")),
         };
-        match self.admit(&first, &proof, peer.address) {
+        match self.admit::<M>(&first, &proof, peer.address) {
             Ok(session) => Box::pin(session.run(call, first, closing)).await,
             Err(status) => refused(call, status),
         }
     }
 
     /// A session for who says to be a workload and is. It outlives this, so it is kept apart.
-    fn admit(
+    fn admit<M: Machine>(
         self,
-        first: &DeltaDiscoveryRequest,
+        first: &M::Request,
         proof: &Proof,
         address: SocketAddr,
-    ) -> Result<Box<Session>, Status> {
-        let Some(node) = &first.node else {
+    ) -> Result<Box<Session<M>>, Status> {
+        let Some(node) = first.node() else {
             return Err(Status::new(
                 Code::InvalidArgument,
                 "the first request has no node",
@@ -125,8 +131,10 @@ impl Ads {
         let Some(sight) = own.sight_of(flavour, &catalogue, &own.reach) else {
             return Err(not_on_envoy());
         };
-        let agent = agent_of(node);
-        let proxy = Proxy::new(workload.clone(), own.identity.clone(), address, agent);
+        let mut proxy = Proxy::new(workload.clone(), address);
+        proxy.identity.clone_from(&own.identity);
+        proxy.agent = agent_of(node);
+        proxy.variant = M::LABEL;
         let Some(seat) = self.proxies.take_seat(proxy) else {
             let message = "the workload's sidecar is connected several times already";
             return Err(Status::new(Code::ResourceExhausted, message));

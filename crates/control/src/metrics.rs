@@ -78,8 +78,8 @@ pub struct Metrics {
     pub connections_refused: Labelled,
     /// Handshakes that failed, by reason.
     pub handshake_failures: Labelled,
-    /// Streams of resources that were opened.
-    pub streams: Counter,
+    /// Streams of resources that were opened, by the variant of the protocol.
+    pub streams: Labelled,
     /// Streams of resources that ended, by their status.
     pub streams_ended: Labelled,
     /// Requests for certificates, by the status of the answer.

@@ -378,7 +378,14 @@ impl Applied {
         generation: u64,
     ) {
         let table: &mut Table = Arc::make_mut(&mut tables[kind.index()]);
-        self.changes += usize::from(table.remove(name, owner, generation));
+        let Some(told) = table.remove(name, owner, generation) else {
+            return;
+        };
+        self.changes += 1;
+        // These are told a little longer than they are there; a key never is.
+        if matches!(kind, Kind::Cluster | Kind::Endpoints) {
+            table.keep(name, told);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ mod tls;
 pub mod delta;
 #[cfg(feature = "grpc")]
 pub mod grpc;
+pub mod server;
 pub mod sotw;
 pub mod update;
 

@@ -5,6 +5,13 @@
 pub mod client;
 pub mod server;
 
+use crate::kind::Kind;
+
+/// Whether a response holds all resources of a kind, or those that the server cares to send.
+const fn is_whole(kind: Kind) -> bool {
+    matches!(kind, Kind::Listener | Kind::Cluster)
+}
+
 /// The gRPC method of aggregated discovery in its state-of-the-world variant.
 pub const PATH: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";

@@ -31,6 +31,7 @@ fn one(proxy: &Proxy, now: SystemTime) -> Value {
         "identity": proxy.identity,
         "address": proxy.address.to_string(),
         "agent": proxy.agent,
+        "variant": proxy.variant,
         "connectedSeconds": connected.as_secs(),
         "generation": state.generation,
         "settled": state.is_settled,

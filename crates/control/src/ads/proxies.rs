@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use tokio::sync::Notify;
-use xds::delta::server::{Progress, Stream};
+use xds::delta::server::Progress;
 use xds::kind::Kind;
+use xds::server::Machine;
 
 use crate::kinds::WorkloadKey;
 
@@ -39,6 +40,8 @@ pub struct Proxy {
     pub address: SocketAddr,
     /// What it says it is, for people.
     pub agent: String,
+    /// Which variant of the protocol it speaks.
+    pub variant: &'static str,
     /// Since when it is connected.
     pub since: SystemTime,
     passed: AtomicU64,
@@ -131,17 +134,13 @@ impl Proxies {
 
 impl Proxy {
     /// One that has heard nothing yet.
-    pub(super) fn new(
-        workload: WorkloadKey,
-        identity: String,
-        address: SocketAddr,
-        agent: String,
-    ) -> Self {
+    pub(super) fn new(workload: WorkloadKey, address: SocketAddr) -> Self {
         Self {
             workload,
-            identity,
+            identity: String::new(),
             address,
-            agent,
+            agent: String::new(),
+            variant: "",
             since: SystemTime::now(),
             passed: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
@@ -163,7 +162,7 @@ impl Proxy {
 
 impl Seat {
     /// Notes how far the stream has come, while `bundle` is the trust bundle that it is told.
-    pub(super) fn note(&self, stream: &Stream, bundle: u64) {
+    pub(super) fn note(&self, stream: &impl Machine, bundle: u64) {
         self.proxy
             .passed
             .store(stream.generation(), Ordering::Relaxed);

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
-use xds::delta::server::{Error as StreamError, Event, Response, Stream};
+use xds::delta::server::{Error as StreamError, Event, Response};
 use xds::flavour::Flavour;
 use xds::grpc::server::Call;
 use xds::grpc::{Code, Error, Receiver, Sender, Status};
-use xds::proto::discovery::DeltaDiscoveryRequest;
+use xds::server::{Machine, Request};
 
 use super::proxies::Seat;
 use super::{not_on_envoy, status_of};
@@ -29,8 +29,8 @@ const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A stream with everything that it knows.
-pub(super) struct Session {
-    stream: Stream,
+pub(super) struct Session<M> {
+    stream: M,
     workload: WorkloadKey,
     identity: String,
     flavour: Flavour,
@@ -43,7 +43,7 @@ pub(super) struct Session {
     behind_since: Option<Instant>,
 }
 
-impl Session {
+impl<M: Machine> Session<M> {
     pub(super) fn new(
         watching: watch::Receiver<Arc<Catalogue>>,
         metrics: Arc<Metrics>,
@@ -53,7 +53,7 @@ impl Session {
         seat: Seat,
     ) -> Box<Self> {
         Box::new(Self {
-            stream: Stream::new(sight),
+            stream: M::new(sight),
             flavour: sight.flavour(),
             workload,
             identity: own.identity.clone(),
@@ -69,7 +69,7 @@ impl Session {
     pub(super) async fn run(
         mut self: Box<Self>,
         call: Call,
-        first: DeltaDiscoveryRequest,
+        first: M::Request,
         closing: watch::Receiver<bool>,
     ) -> Status {
         let (sender, receiver) = match call.open() {
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    fn on_request(&mut self, request: &DeltaDiscoveryRequest) -> Result<(), Status> {
+    fn on_request(&mut self, request: &M::Request) -> Result<(), Status> {
         let event = self.see(|stream, sight| stream.on_request(request, sight))?;
         match &event {
             Event::Noted => {}
@@ -153,7 +153,7 @@ impl Session {
             }
             Event::UnknownType => {
                 let fields: log::Fields<'_> =
-                    &[("workload", &self.workload), ("type", &request.type_url)];
+                    &[("workload", &self.workload), ("type", &request.type_url())];
                 log::debug("unknown_type", fields);
             }
         }
@@ -183,7 +183,7 @@ impl Session {
     /// the workload is not what it was.
     fn see<T>(
         &mut self,
-        what: impl FnOnce(&mut Stream, &Sight<'_>) -> Result<T, StreamError>,
+        what: impl FnOnce(&mut M, &Sight<'_>) -> Result<T, StreamError>,
     ) -> Result<T, Status> {
         let catalogue = Arc::clone(&self.catalogue.borrow_and_update());
         let own = catalogue.workload(&self.workload);
@@ -214,10 +214,7 @@ impl Session {
 }
 
 /// The next request, no earlier than the pace allows.
-async fn paced(
-    pace: &mut Pace,
-    receiver: &mut Receiver,
-) -> Result<Option<DeltaDiscoveryRequest>, Error> {
+async fn paced<R: Request>(pace: &mut Pace, receiver: &mut Receiver) -> Result<Option<R>, Error> {
     let wait = pace.wait(Instant::now());
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;

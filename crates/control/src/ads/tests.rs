@@ -46,7 +46,7 @@ fn what_a_client_calls_itself_is_one_short_line() {
 
 fn proxy(name: &str) -> Proxy {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    Proxy::new(workload(name), String::new(), address, String::new())
+    Proxy::new(workload(name), address)
 }
 
 fn workload(name: &str) -> WorkloadKey {

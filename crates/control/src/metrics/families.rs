@@ -69,7 +69,7 @@ impl Metrics {
             "counter",
             "Streams of resources opened.",
         );
-        page.value(self.streams.value());
+        page.labelled("variant", &self.streams);
         page.family("streams_active", "gauge", "Sidecars that are connected.");
         page.value(gauges.streams);
         page.family(
@@ -271,6 +271,7 @@ mod tests {
         metrics.connections_refused.increment("strangers");
         metrics.handshake_failures.increment("timeout");
         metrics.signatures.increment("OK");
+        metrics.streams.increment("delta");
         metrics.streams_ended.increment("OK");
         metrics
     }

@@ -10,7 +10,7 @@ use xds::delta::server::{Change, Entry, View};
 use xds::flavour::Flavour;
 use xds::kind::Kind;
 
-use super::table::{Owner, Place, Table, own_id, shared_id};
+use super::table::{Owner, Place, Table, Told, own_id, shared_id};
 use crate::kinds::WorkloadKey;
 use crate::translate::{Mesh, Reach};
 
@@ -196,20 +196,28 @@ impl<'a> Sight<'a> {
 
     fn entry_of(&self, place: &'a Place) -> Option<&'a Entry> {
         let told = place.told().filter(|_| self.is_visible(place))?;
+        Some(self.form_of(told))
+    }
+
+    const fn form_of(&self, told: &'a Told) -> &'a Entry {
         match (&self.own.reach, &told.eager) {
-            (Reach::Only(_), Some(eager)) => Some(eager),
-            _ => Some(&told.entry),
+            (Reach::Only(_), Some(eager)) => eager,
+            _ => &told.entry,
         }
     }
 
     fn resource(&self, kind: Kind, id: Id) -> Option<&'a Entry> {
+        self.entry_of(self.place(kind, id)?)
+    }
+
+    fn place(&self, kind: Kind, id: Id) -> Option<&'a Place> {
         let (at, is_own) = (id.0 >> 1, id.0 & 1 == 1);
         let table = if is_own {
             self.own(kind)
         } else {
             self.shared(kind)
         };
-        self.entry_of(table.at(at)?)
+        table.at(at)
     }
 
     fn has_new_reach(&self) -> bool {
@@ -265,6 +273,10 @@ impl View for Sight<'_> {
 
     fn entry(&self, kind: Kind, id: Id) -> Option<&Entry> {
         self.resource(kind, id)
+    }
+
+    fn former(&self, kind: Kind, id: Id) -> Option<&Entry> {
+        Some(self.form_of(self.place(kind, id)?.last()?))
     }
 
     fn all(&self, kind: Kind) -> impl Iterator<Item = Id> + '_ {

@@ -47,6 +47,8 @@ pub(super) struct Place {
     /// By owner, which say the same but in the moment of a change; the first one counts. Empty:
     /// it is gone.
     told: Vec<Held>,
+    /// What was told before it was gone: some streams go on telling it for a while.
+    last: Option<Told>,
     /// Who were owners, from which generation until before which.
     former: Vec<(Owner, Range<u64>)>,
     /// The generation of its last change of any kind; 0 for a free place.
@@ -67,6 +69,11 @@ struct Held {
 impl Place {
     pub(super) fn told(&self) -> Option<&Told> {
         self.told.first().map(|held| &held.told)
+    }
+
+    /// What is told, or was last.
+    pub(super) fn last(&self) -> Option<&Told> {
+        self.told().or(self.last.as_ref())
     }
 
     pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
@@ -117,6 +124,7 @@ impl Table {
                 place.told.insert(gap, held);
             }
         }
+        place.last = None;
         if place.told() != before.as_ref() {
             place.changed = generation;
             self.tombstones -= usize::from(before.is_none() && place.touched > 0);
@@ -125,15 +133,12 @@ impl Table {
         true
     }
 
-    /// `owner` has nothing to say about `name` any more. Whether that is news.
-    pub(super) fn remove(&mut self, name: &str, owner: &Owner, generation: u64) -> bool {
-        let Some(at) = self.names.get(name).copied() else {
-            return false;
-        };
+    /// `owner` has nothing to say about `name` any more; what was said is given back if that is
+    /// news.
+    pub(super) fn remove(&mut self, name: &str, owner: &Owner, generation: u64) -> Option<Told> {
+        let at = self.names.get(name).copied()?;
         let place = &mut self.places[at as usize];
-        let Ok(found) = place.position(owner) else {
-            return false;
-        };
+        let found = place.position(owner).ok()?;
         let Held { owner, told, since } = place.told.remove(found);
         place.former.push((owner, since..generation));
         self.has_former = true;
@@ -142,7 +147,18 @@ impl Table {
         }
         self.tombstones += usize::from(place.told.is_empty());
         self.touch(at, generation);
-        true
+        Some(told)
+    }
+
+    /// Remembers what was said last of what is gone, as long as it is remembered that it is.
+    pub(super) fn keep(&mut self, name: &str, told: Told) {
+        let place = self
+            .names
+            .get(name)
+            .map(|at| &mut self.places[*at as usize]);
+        if let Some(place) = place.filter(|place| place.told.is_empty()) {
+            place.last = Some(told);
+        }
     }
 
     /// Whether [`Self::purge`] may find something.
@@ -159,6 +175,7 @@ impl Table {
             if place.told.is_empty() && (1..=passed).contains(&place.touched) {
                 place.touched = 0;
                 self.names.remove(&place.name);
+                place.last = None;
                 self.free.push(at);
                 self.tombstones -= 1;
             }
@@ -220,6 +237,7 @@ impl Table {
         let place = Place {
             name: Arc::clone(&name),
             told: Vec::new(),
+            last: None,
             former: Vec::new(),
             touched: 0,
             changed: 0,

@@ -12,6 +12,7 @@ use prost::Message;
 use xds::delta::WILDCARD;
 use xds::delta::server::{Error, Stream, View};
 use xds::proto::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use xds::server::Machine;
 
 use super::*;
 use crate::kinds::ServiceKey;

@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use xds::delta;
 use xds::grpc::server::{self as grpc, Call};
 use xds::grpc::{Code, Status};
 use xds::proto::identity::{SIGN, SignRequest};
+use xds::{delta, sotw};
 
 use super::{Front, Pace, Server, Strange};
 use crate::ads::{Peer, Proof};
@@ -205,7 +205,18 @@ impl Connection {
         let (peer, chain) = (shown.peer.clone(), Arc::clone(&shown.chain));
         async move {
             match call.path.as_str() {
-                delta::PATH => server.ads.serve(call, peer, closing).await,
+                delta::PATH => {
+                    server
+                        .ads
+                        .serve::<delta::server::Stream>(call, peer, closing)
+                        .await
+                }
+                sotw::PATH => {
+                    server
+                        .ads
+                        .serve::<sotw::server::Stream>(call, peer, closing)
+                        .await
+                }
                 SIGN => server.sign(call, chain).await,
                 _ => call.refuse(&Status::new(Code::Unimplemented, "there is no such method")),
             }

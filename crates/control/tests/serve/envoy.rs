@@ -80,11 +80,34 @@ async fn count(envoy: &Envoy) -> u64 {
 
 #[tokio::test]
 async fn envoy_takes_all_that_it_is_told() {
+    Box::pin(takes_all("DELTA_GRPC", "delta")).await;
+}
+
+#[tokio::test]
+async fn envoy_takes_the_state_of_the_world() {
+    Box::pin(takes_all("GRPC", "stateOfTheWorld")).await;
+}
+
+async fn takes_all(api_type: &str, variant: &str) {
     let Some(program) = program() else { return };
     let world = world_of(SHOP).await;
-    let envoy = Envoy::start(&world, &program, "web").await;
+    let envoy = Envoy::start_as(&world, &program, "web", api_type).await;
+    settled(&world).await;
+    let page = world.json("/proxies").await;
+    assert_eq!(stream(&page).unwrap()["variant"], variant);
+    active(&envoy).await;
+    // A cluster that is made anew waits for endpoints that it has been told before.
+    let other = SHOP.replace(
+        "port: 80, appProtocol: http}",
+        "port: 80, appProtocol: grpc}",
+    );
+    world.write("status.yaml", &other);
     settled(&world).await;
     active(&envoy).await;
+    let waited = envoy.page("/stats?filter=init_fetch_timeout").await;
+    for line in waited.unwrap().lines() {
+        assert!(line.ends_with(": 0"), "{line}");
+    }
     let before = count(&envoy).await;
     // What is strict is told to its callers, who are none.
     let closed = MESH.replace("dataPlane", "egress: false, mode: strict, dataPlane");

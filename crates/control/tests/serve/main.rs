@@ -16,5 +16,6 @@ mod pages;
 mod refusals;
 mod settle;
 mod sidecar;
+mod sotw;
 mod streams;
 mod world;

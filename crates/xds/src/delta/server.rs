@@ -16,6 +16,7 @@ pub use response::{Entry, Response};
 use super::ids::Id;
 use crate::kind::Kind;
 use crate::proto::discovery::DeltaDiscoveryRequest;
+use crate::server::Machine;
 use subscription::Subscription;
 
 /// Longest name that is taken: a SPIFFE id or a DNS name with ports, twice.
@@ -34,6 +35,8 @@ pub trait View {
     fn find(&self, kind: Kind, name: &str) -> Option<Id>;
     /// The resource at that place; `None` if it is gone, or not for this stream.
     fn entry(&self, kind: Kind, id: Id) -> Option<&Entry>;
+    /// What was at that place last, as long as some stream remembers it; it may be there still.
+    fn former(&self, kind: Kind, id: Id) -> Option<&Entry>;
     /// All resources of a kind.
     fn all(&self, kind: Kind) -> impl Iterator<Item = Id> + '_;
     /// What came, changed or went after the generation `since`.
@@ -51,7 +54,8 @@ pub struct Change<'a> {
     pub is_there: bool,
 }
 
-/// One stream of a client.
+/// One stream of a client. What is new is sent in the order of kinds, then what is gone in the
+/// reverse order.
 #[derive(Debug)]
 pub struct Stream {
     subscriptions: [Subscription; Kind::COUNT],
@@ -103,10 +107,12 @@ pub struct Progress {
     pub detail: String,
 }
 
-impl Stream {
-    /// A stream that begins now, and wants nothing yet.
-    #[must_use]
-    pub fn new(view: &impl View) -> Self {
+impl Machine for Stream {
+    type Request = DeltaDiscoveryRequest;
+
+    const LABEL: &'static str = "delta";
+
+    fn new(view: &impl View) -> Self {
         Self {
             subscriptions: Default::default(),
             generation: view.generation(),
@@ -114,15 +120,7 @@ impl Stream {
         }
     }
 
-    /// The client says something.
-    ///
-    /// # Errors
-    /// [`Error`]: the stream is to be ended.
-    pub fn on_request(
-        &mut self,
-        request: &DeltaDiscoveryRequest,
-        view: &impl View,
-    ) -> Result<Event, Error> {
+    fn on_request(&mut self, request: &Self::Request, view: &impl View) -> Result<Event, Error> {
         self.advance(view)?;
         let Some(kind) = Kind::find(&request.type_url) else {
             return Ok(Event::UnknownType);
@@ -137,11 +135,7 @@ impl Stream {
         })
     }
 
-    /// Queues what has changed since the last time.
-    ///
-    /// # Errors
-    /// [`Error::Behind`]: the stream is to be ended.
-    pub fn advance(&mut self, view: &impl View) -> Result<(), Error> {
+    fn advance(&mut self, view: &impl View) -> Result<(), Error> {
         if self.generation == view.generation() {
             return Ok(());
         }
@@ -158,43 +152,45 @@ impl Stream {
         Ok(())
     }
 
-    /// What is to be sent next, if anything: what is new in the order of kinds, then what is gone
-    /// in the reverse order. Of each kind one response at a time waits for its answer.
-    pub fn take_response(&mut self, view: &impl View) -> Option<Response> {
+    fn take_response(&mut self, view: &impl View) -> Option<Response> {
         let kind = self.next_new().or_else(|| self.next_gone())?;
+        if kind == Kind::Cluster {
+            self.warm(view);
+        }
         self.nonce += 1;
         Some(self.subscriptions[kind.index()].respond(kind, self.nonce, view))
     }
 
-    /// Whether [`Self::take_response`] would give one.
-    #[must_use]
-    pub fn has_response(&self) -> bool {
+    fn has_response(&self) -> bool {
         self.next_new().or_else(|| self.next_gone()).is_some()
     }
 
-    /// Everything up to this generation has been queued, if not sent.
-    #[must_use]
-    pub const fn generation(&self) -> u64 {
+    fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Whether the client uses everything of `kind` that it wants, as of [`Self::generation`].
-    #[must_use]
-    pub fn is_settled(&self, kind: Kind) -> bool {
+    fn is_settled(&self, kind: Kind) -> bool {
         self.subscriptions[kind.index()].is_settled()
     }
 
-    /// Whether the client uses everything that it wants, or has said why not.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         let mut all = self.subscriptions.iter();
         all.all(|one| !one.has_new() && !one.has_gone() && !one.is_waiting())
     }
 
-    /// How far the client has come; `None` if it never asked for that kind.
-    #[must_use]
-    pub fn progress(&self, kind: Kind) -> Option<Progress> {
+    fn progress(&self, kind: Kind) -> Option<Progress> {
         self.subscriptions[kind.index()].progress()
+    }
+}
+
+impl Stream {
+    /// Endpoints of clusters that are about to be sent in another state: Envoy makes such a cluster
+    /// anew, does not ask for its endpoints again, and waits for them nevertheless.
+    fn warm(&mut self, view: &impl View) {
+        let [_, clusters, endpoints, ..] = &mut self.subscriptions;
+        for name in clusters.changed(Kind::Cluster, view) {
+            endpoints.repeat(Kind::Endpoints, name, view);
+        }
     }
 
     fn next_new(&self) -> Option<Kind> {

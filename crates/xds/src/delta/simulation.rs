@@ -2,13 +2,14 @@
 //! and a client that refuses some of it: in the end it has what it should, in the end's state, and
 //! never what it refused or was not to see.
 
-mod catalogue;
+pub(crate) mod catalogue;
 
 use super::WILDCARD;
 use super::client::{Added, Client, Update};
 use super::server::{Event, Stream, View};
 use crate::kind::Kind;
 use crate::proto::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
+use crate::server::Machine;
 use bytes::Bytes;
 use catalogue::{Catalogue, Sight};
 use prost::Message;

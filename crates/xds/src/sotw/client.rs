@@ -13,6 +13,7 @@ use crate::delta::server::version;
 use crate::kind::Kind;
 use crate::proto::discovery::{DiscoveryRequest, DiscoveryResponse, Node};
 use crate::proto::google::{Any, Status};
+use crate::sotw::is_whole;
 use crate::update::{Added, Error, Update, check_names, refusal};
 use prost::Message;
 use std::collections::{BTreeSet, VecDeque};
@@ -285,11 +286,6 @@ impl Client {
             refusal: detail.map(refusal),
         });
     }
-}
-
-/// Whether a response holds all resources of a kind, or those that the server cares to send.
-const fn is_whole(kind: Kind) -> bool {
-    matches!(kind, Kind::Listener | Kind::Cluster)
 }
 
 /// Resources have no versions of their own: that of their bytes tells whether they are new.

@@ -14,6 +14,7 @@ use xds::delta::server::Stream;
 use xds::kind::Kind;
 use xds::proto::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
 use xds::resource::{self, Resource};
+use xds::server::Machine;
 
 use super::super::{Catalogue, Push};
 use super::parts::{cluster, common, listener, service, workload};

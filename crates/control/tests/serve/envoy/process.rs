@@ -57,6 +57,11 @@ impl Envoy {
     /// One for the workload `name`, under an account of the same name, in a network of its own:
     /// who intercepts has ports that are the same for all.
     pub(super) async fn start(world: &World, program: &Path, name: &str) -> Self {
+        Self::start_as(world, program, name, "DELTA_GRPC").await
+    }
+
+    /// One that asks in that variant of the protocol.
+    pub(super) async fn start_as(world: &World, program: &Path, name: &str, variant: &str) -> Self {
         let token = world.token(name).await;
         let channel = connect(world, stranger(world)).await;
         let leaf = Box::pin(sign_leaf(&channel, bearer(&token), name)).await;
@@ -68,7 +73,11 @@ impl Envoy {
         let sds = UnixListener::bind(dir.path().join("sds")).unwrap();
         serving.spawn(secrets(sds, Arc::new(leaf.secret())));
         let bootstrap = dir.path().join("envoy.json");
-        std::fs::write(&bootstrap, self::bootstrap(dir.path(), name).to_string()).unwrap();
+        std::fs::write(
+            &bootstrap,
+            self::bootstrap(dir.path(), name, variant).to_string(),
+        )
+        .unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = Command::new("unshare")
             .args(["--user", "--net"])
@@ -150,7 +159,7 @@ impl Leaf {
     }
 }
 
-fn bootstrap(dir: &Path, name: &str) -> Value {
+fn bootstrap(dir: &Path, name: &str, variant: &str) -> Value {
     let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
     let cluster = |name: &str, path: &str| {
         let address = json!({"pipe": {"path": dir.join(path)}});
@@ -172,7 +181,7 @@ fn bootstrap(dir: &Path, name: &str) -> Value {
         "static_resources": {"clusters": [cluster("xds", "xds"), cluster("companion", "sds")]},
         "dynamic_resources": {
             "ads_config": {
-                "api_type": "DELTA_GRPC",
+                "api_type": variant,
                 "transport_api_version": "V3",
                 "set_node_on_first_message_only": true,
                 "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}],

@@ -9,16 +9,16 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use xds::delta;
 use xds::proto::identity::SIGN;
+use xds::{delta, sotw};
 
 use super::dice::Dice;
 use super::{frames, messages};
 use crate::sidecar::{enrol, member, stranger};
 use crate::world::World;
 
-/// Calls of one connection: as many as it may make at once. Half of them are for resources, which
-/// is what one workload may have of those.
+/// Calls of one connection: as many as it may make at once. Half of them are for resources, in
+/// either variant.
 const CALLS: usize = 8;
 
 /// How far inside.
@@ -107,7 +107,7 @@ impl Attacker {
                 Sort::Noise => self.dice.bytes(300),
                 Sort::Hello => self.dice.spoil(self.hello.clone()),
                 Sort::Http2 => {
-                    let path = [delta::PATH, SIGN][self.dice.below(2)];
+                    let path = [delta::PATH, sotw::PATH, SIGN][self.dice.below(3)];
                     frames::wrong(&mut self.dice, path)
                 }
                 Sort::Framing | Sort::Protobuf | Sort::Spoilt => {
@@ -150,8 +150,15 @@ impl Attacker {
         let token = self.token(door, sort).await;
         let mut bytes = frames::preface();
         for (at, stream) in (1..).step_by(2).take(CALLS).enumerate() {
-            let (path, body) = match at % 2 {
-                0 => (delta::PATH, self.request(door, sort)),
+            let (path, body) = match at % 4 {
+                0 => (
+                    delta::PATH,
+                    self.request(door, sort, &messages::good(&self.name)),
+                ),
+                2 => (
+                    sotw::PATH,
+                    self.request(door, sort, &messages::good_whole(&self.name)),
+                ),
                 _ => (SIGN, self.sign_request(sort)),
             };
             let head = frames::head(path, token.as_deref());
@@ -177,8 +184,8 @@ impl Attacker {
         }
     }
 
-    fn request(&mut self, door: Door, sort: Sort) -> Vec<u8> {
-        let good = messages::good(&self.name).encode_to_vec();
+    fn request(&mut self, door: Door, sort: Sort, good: &impl Message) -> Vec<u8> {
+        let good = good.encode_to_vec();
         let dice = &mut self.dice;
         let mut body = Vec::new();
         if door == Door::Member && !dice.once_in(4) {

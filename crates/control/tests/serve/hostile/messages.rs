@@ -7,7 +7,7 @@ use prost::Message;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use xds::kind::Kind;
-use xds::proto::discovery::DeltaDiscoveryRequest;
+use xds::proto::discovery::{DeltaDiscoveryRequest, DiscoveryRequest};
 use xds::proto::identity::SignRequest;
 
 use super::dice::Dice;
@@ -26,6 +26,18 @@ pub(super) fn good(name: &str) -> DeltaDiscoveryRequest {
         initial_resource_versions: [("some".to_owned(), "1".to_owned())].into(),
         response_nonce: "1".to_owned(),
         ..DeltaDiscoveryRequest::default()
+    }
+}
+
+/// The same in the other variant of the protocol.
+pub(super) fn good_whole(name: &str) -> DiscoveryRequest {
+    DiscoveryRequest {
+        version_info: "1".to_owned(),
+        node: Some(node(name)),
+        resource_names: vec!["*".to_owned(), "some".to_owned()],
+        type_url: Kind::Cluster.type_url().to_owned(),
+        response_nonce: "1".to_owned(),
+        ..DiscoveryRequest::default()
     }
 }
 

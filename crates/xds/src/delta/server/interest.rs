@@ -42,6 +42,14 @@ impl Interest {
         self.wants_all || was_wanted
     }
 
+    /// Whether it is not the same as before.
+    pub(crate) fn differs(&self, before: &Self) -> bool {
+        self.wants_all != before.wants_all
+            || self.absent != before.absent
+            || self.wanted.len() != before.wanted.len()
+            || self.wanted.clone().without(&before.wanted).is_some()
+    }
+
     pub(crate) fn is_absent(&self, name: &str) -> bool {
         self.absent.contains(name)
     }

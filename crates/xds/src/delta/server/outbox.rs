@@ -60,6 +60,16 @@ impl Outbox {
         self.queued.len() + suspected.sum::<usize>()
     }
 
+    /// The names of what is queued.
+    pub(crate) fn names<'a>(
+        &'a self,
+        kind: Kind,
+        view: &'a impl View,
+    ) -> impl Iterator<Item = &'a str> {
+        let queued = self.queued.iter();
+        queued.filter_map(move |id| Some(view.entry(kind, id)?.name.as_str()))
+    }
+
     /// A response with `sent` in it goes out.
     pub(crate) fn wait(&mut self, nonce: u64, sent: IdSet) {
         debug_assert!(!self.is_waiting());

@@ -6,10 +6,14 @@ use crate::proto::discovery::{DeltaDiscoveryResponse, Resource};
 use crate::proto::google::Any;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
-use prost::encoding::{encode_varint, encoded_len_varint};
+use prost::encoding::{decode_varint, encode_varint, encoded_len_varint, string};
 
 /// Tag 2, length-delimited: `DeltaDiscoveryResponse.resources`.
 const RESOURCES: u8 = 0x12;
+/// `Resource.version`, in front of `Resource.resource`.
+const VERSION: u32 = 1;
+/// `Resource.name`, behind it.
+const NAME: u32 = 3;
 
 /// A resource in the state that is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +66,16 @@ impl Entry {
         }
     }
 
+    /// The resource as it lies in a response of the state-of-the-world variant. There it is an
+    /// `Any` with the very tag that it has in the envelope here, between version and name.
+    #[must_use]
+    pub(crate) fn resource(&self) -> Bytes {
+        let from = string::encoded_len(VERSION, &self.version);
+        let until = string::encoded_len(NAME, &self.name);
+        let envelope = envelope(&self.encoded);
+        envelope.slice(from..envelope.len() - until)
+    }
+
     /// The resource's own message, without the envelope.
     #[must_use]
     pub fn value(&self) -> Bytes {
@@ -96,6 +110,13 @@ impl Response {
             parts,
         }
     }
+}
+
+/// Without tag and length.
+fn envelope(encoded: &Bytes) -> Bytes {
+    let mut rest = encoded.slice(1..);
+    decode_varint(&mut rest).expect("what was encoded here");
+    rest
 }
 
 /// FNV-1a of 64 bits, in hexadecimal: the same bytes have the same version in every process.

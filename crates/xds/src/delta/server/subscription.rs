@@ -107,6 +107,22 @@ impl Subscription {
         }
     }
 
+    /// The names of what is new.
+    pub(super) fn changed<'a>(
+        &'a self,
+        kind: Kind,
+        view: &'a impl View,
+    ) -> impl Iterator<Item = &'a str> {
+        self.outbox.names(kind, view)
+    }
+
+    /// Sends what has that name once more, if it is wanted.
+    pub(super) fn repeat(&mut self, kind: Kind, name: &str, view: &impl View) {
+        if let Some(id) = view.find(kind, name).filter(|id| self.interest.wants(*id)) {
+            self.outbox.queued.insert(id);
+        }
+    }
+
     /// A response with as much as goes into one. Invariant: none is waiting.
     pub(super) fn respond(&mut self, kind: Kind, nonce: u64, view: &impl View) -> Response {
         let mut sent = IdSet::default();

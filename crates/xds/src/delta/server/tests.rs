@@ -79,6 +79,13 @@ impl View for Fake {
             .map(|(_, entry, ..)| entry)
     }
 
+    fn former(&self, kind: Kind, at: Id) -> Option<&Entry> {
+        let mut places = self.of(kind);
+        places
+            .find(|(id, ..)| *id == at)
+            .map(|(_, entry, ..)| entry)
+    }
+
     fn all(&self, kind: Kind) -> impl Iterator<Item = Id> + '_ {
         self.of(kind)
             .filter(|(.., is_there)| *is_there)
@@ -499,4 +506,22 @@ fn whatever_a_client_says_a_stream_stays_sound() {
             );
         }
     }
+}
+
+#[test]
+fn cluster_that_changes_brings_its_endpoints_once_more() {
+    let both = |name| [(Kind::Cluster, name), (Kind::Endpoints, name)];
+    let mut fake = Fake::new(&[both("a"), both("b")].concat());
+    let stream = &mut Stream::new(&fake);
+    let first = vec![
+        request(Kind::Cluster, &[WILDCARD], &[], &[]),
+        request(Kind::Endpoints, &["a", "b"], &[], &[]),
+    ];
+    let all = ["1 cluster a b", "2 endpoints a b"];
+    assert_eq!(chart(stream, &fake, first), all);
+    let answers = [(Kind::Cluster, 1), (Kind::Endpoints, 2)];
+    let answers = answers.map(|(kind, nonce)| answer(kind, nonce, None));
+    chart(stream, &fake, answers.into());
+    fake.set(Kind::Cluster, "b", "v2");
+    assert_eq!(told(stream, &fake), ["3 cluster b", "4 endpoints b"]);
 }

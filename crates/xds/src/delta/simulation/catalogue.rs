@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Default)]
-pub(super) struct Catalogue {
+pub(crate) struct Catalogue {
     generation: u64,
     complete_since: u64,
     places: Vec<Place>,
@@ -18,6 +18,7 @@ struct Place {
     kind: Kind,
     name: String,
     entry: Option<Entry>,
+    former: Option<Entry>,
     is_hidden: bool,
     changed: u64,
     /// Nobody remembers what was here.
@@ -26,13 +27,13 @@ struct Place {
 
 /// What the client sees now, and what it saw before.
 #[derive(Clone)]
-pub(super) struct Sight {
+pub(crate) struct Sight {
     catalogue: Catalogue,
     seen: Vec<usize>,
 }
 
 impl Catalogue {
-    pub(super) fn set(&mut self, kind: Kind, name: &str, value: Bytes) {
+    pub(crate) fn set(&mut self, kind: Kind, name: &str, value: Bytes) {
         self.generation += 1;
         let changed = self.generation;
         let entry = Some(Entry::new(kind, name.to_owned(), value));
@@ -44,6 +45,7 @@ impl Catalogue {
             kind,
             name: name.to_owned(),
             entry,
+            former: None,
             is_hidden: false,
             changed,
             is_free: false,
@@ -58,21 +60,21 @@ impl Catalogue {
         }
     }
 
-    pub(super) fn remove(&mut self, kind: Kind, name: &str) {
-        self.change(kind, name, |place| place.entry = None);
+    pub(crate) fn remove(&mut self, kind: Kind, name: &str) {
+        self.change(kind, name, |place| place.former = place.entry.take());
     }
 
-    pub(super) fn hide(&mut self, kind: Kind, name: &str) {
+    pub(crate) fn hide(&mut self, kind: Kind, name: &str) {
         self.change(kind, name, |place| place.is_hidden = true);
     }
 
-    pub(super) fn show(&mut self, kind: Kind, name: &str) {
+    pub(crate) fn show(&mut self, kind: Kind, name: &str) {
         self.change(kind, name, |place| place.is_hidden = false);
     }
 
     /// Forgets what went before the generation that the only stream has passed. Without a stream
     /// everything that went.
-    pub(super) fn purge(&mut self, passed: Option<u64>) {
+    pub(crate) fn purge(&mut self, passed: Option<u64>) {
         let passed = passed.unwrap_or(self.generation);
         for place in &mut self.places {
             place.is_free |= place.entry.is_none() && place.changed <= passed;
@@ -81,7 +83,7 @@ impl Catalogue {
     }
 
     /// All values that are `poison` become something else.
-    pub(super) fn heal(&mut self, poison: &[u8]) {
+    pub(crate) fn heal(&mut self, poison: &[u8]) {
         let places = self.places.clone();
         for place in places {
             if place
@@ -95,7 +97,7 @@ impl Catalogue {
     }
 
     /// The same resources in another process, which has seen `generation` changes.
-    pub(super) fn restarted(&self, generation: u64) -> Self {
+    pub(crate) fn restarted(&self, generation: u64) -> Self {
         let is_there = |place: &&Place| place.entry.is_some();
         let mut places: Vec<_> = self.places.iter().filter(is_there).cloned().collect();
         places.reverse();
@@ -109,7 +111,7 @@ impl Catalogue {
         }
     }
 
-    pub(super) fn visible(&self) -> BTreeMap<(Kind, String), Bytes> {
+    pub(crate) fn visible(&self) -> BTreeMap<(Kind, String), Bytes> {
         let places = self.places.iter().filter(|place| place.is_visible());
         let pairs = places.filter_map(|place| {
             let value = place.entry.as_ref()?.value();
@@ -118,7 +120,7 @@ impl Catalogue {
         pairs.collect()
     }
 
-    pub(super) fn sight(&self, previous: Option<&Sight>) -> Sight {
+    pub(crate) fn sight(&self, previous: Option<&Sight>) -> Sight {
         let seen = previous.map_or_else(Vec::new, |previous| {
             let places = previous.catalogue.places.iter().enumerate();
             places
@@ -180,6 +182,12 @@ impl View for Sight {
         let place = &self.catalogue.places[at.0 as usize];
         assert_eq!(place.kind, kind);
         place.entry.as_ref().filter(|_| place.is_visible())
+    }
+
+    fn former(&self, kind: Kind, at: Id) -> Option<&Entry> {
+        let place = &self.catalogue.places[at.0 as usize];
+        assert!(place.kind == kind && !place.is_free);
+        place.entry.as_ref().or(place.former.as_ref())
     }
 
     fn all(&self, kind: Kind) -> impl Iterator<Item = Id> + '_ {
