@@ -32,6 +32,7 @@ typed! {
     envoy::PreviousHosts =>
         "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
     envoy::SetFilterState => "envoy.extensions.filters.network.set_filter_state.v3.Config",
+    envoy::StdoutAccessLog => "envoy.extensions.access_loggers.stream.v3.StdoutAccessLog",
     envoy::TransportSocketName =>
         "envoy.extensions.matching.common_inputs.transport_socket.v3.TransportSocketNameAction",
     cluster::HttpProtocolOptions => "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",

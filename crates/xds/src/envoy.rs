@@ -12,13 +12,16 @@ use std::net::SocketAddr;
 
 use model::Limits;
 
+use crate::any::pack;
 use crate::proto::cluster::Cluster;
 use crate::proto::core::ConfigSource;
 use crate::proto::envoy::{
-    ApiConfigSource, CidrRange, CircuitBreakers, EnvoyGrpc, GrpcService, Thresholds,
+    AccessLog, AccessLogFilter, ApiConfigSource, CidrRange, CircuitBreakers, EnvoyGrpc,
+    FractionalPercent, GrpcService, RuntimeFilter, StdoutAccessLog, Thresholds,
 };
 use crate::proto::google::{Duration, UInt32Value};
 use crate::proto::listener::{FilterChain, FilterChainMatch};
+use crate::proto::network::TcpProxy;
 use crate::tls::ALPN_TCP;
 
 pub(crate) use alpn::{Alpn, set as set_alpn, socket_matcher};
@@ -27,11 +30,24 @@ pub(crate) use http::{Codec, REQUEST_HEADERS, http1, http2, manager, pool, retry
 /// The static cluster of Envoy's bootstrap that has the workload's own certificate.
 pub(crate) const COMPANION: &str = "companion";
 
+/// The runtime key of Envoy's bootstrap that says how many in a hundred are logged.
+const ACCESS_LOG: &str = "leno.access_log";
+const STDOUT: &str = "envoy.access_loggers.stdout";
+
 const API_V3: i32 = 2;
 const GRPC: i32 = 2;
 
 /// Endpoints that one connection may find unreachable before it gives up.
-pub(crate) const CONNECT_ATTEMPTS: UInt32Value = UInt32Value { value: 5 };
+const CONNECT_ATTEMPTS: UInt32Value = UInt32Value { value: 5 };
+
+/// What all connections that are passed on unread have.
+pub(crate) fn tcp_proxy() -> TcpProxy {
+    TcpProxy {
+        access_log: access_log(),
+        max_connect_attempts: Some(CONNECT_ATTEMPTS),
+        ..TcpProxy::default()
+    }
+}
 
 /// As long as a client may wait with its first byte.
 pub(crate) fn first_byte_timeout() -> Duration {
@@ -83,6 +99,21 @@ fn duration(time: std::time::Duration) -> Duration {
         seconds: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default(),
     }
+}
+
+/// The access log, which its bootstrap switches on.
+pub(crate) fn access_log() -> Vec<AccessLog> {
+    let never = FractionalPercent { numerator: 0 };
+    vec![AccessLog {
+        name: STDOUT.to_owned(),
+        filter: Some(AccessLogFilter {
+            runtime_filter: Some(RuntimeFilter {
+                runtime_key: ACCESS_LOG.to_owned(),
+                percent_sampled: Some(never),
+            }),
+        }),
+        typed_config: Some(pack(&StdoutAccessLog {})),
+    }]
 }
 
 /// Where Envoy has the workload's own certificate from: keys never come over this stream.

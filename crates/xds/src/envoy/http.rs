@@ -12,7 +12,7 @@ use crate::proto::envoy::{
 use crate::proto::google::UInt32Value;
 use crate::proto::network::{HttpConnections, Router};
 
-use super::duration;
+use super::{access_log, duration};
 
 const PRESERVE_CASE: &str = "envoy.http.stateful_header_formatters.preserve_case";
 const PREVIOUS_HOSTS: &str = "envoy.retry_host_predicates.previous_hosts";
@@ -48,6 +48,7 @@ pub(crate) fn manager(manager: HttpConnections, codec: Codec) -> HttpConnections
             Codec::Http1 => 1,
             Codec::Http2 => 2,
         },
+        access_log: access_log(),
         http_protocol_options: Some(http1()),
         http2_protocol_options: Some(Http2ProtocolOptions {
             max_concurrent_streams: number(Limits::STREAMS),

@@ -120,11 +120,11 @@ pub(super) fn encode(route: &Route, name: &str, flavour: Flavour) -> Vec<Filter>
         typed_config: Some(pack(&TcpProxy {
             stat_prefix: name.to_owned(),
             cluster,
-            max_connect_attempts: match flavour {
-                Flavour::Leno => None,
-                Flavour::Envoy => Some(envoy::CONNECT_ATTEMPTS),
-            },
             weighted_clusters,
+            ..match flavour {
+                Flavour::Leno => TcpProxy::default(),
+                Flavour::Envoy => envoy::tcp_proxy(),
+            }
         })),
     };
     rbac.into_iter().chain([proxy]).collect()

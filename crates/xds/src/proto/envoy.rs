@@ -48,6 +48,44 @@ pub struct CommonHttpOptions {
     pub max_headers_count: Option<UInt32Value>,
 }
 
+/// `envoy.config.accesslog.v3.AccessLog`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AccessLog {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(message, optional, tag = "2")]
+    pub filter: Option<AccessLogFilter>,
+    #[prost(message, optional, tag = "4")]
+    pub typed_config: Option<Any>,
+}
+
+/// `envoy.config.accesslog.v3.AccessLogFilter`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct AccessLogFilter {
+    #[prost(message, optional, tag = "5")]
+    pub runtime_filter: Option<RuntimeFilter>,
+}
+
+/// `envoy.config.accesslog.v3.RuntimeFilter`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RuntimeFilter {
+    #[prost(string, tag = "1")]
+    pub runtime_key: String,
+    #[prost(message, optional, tag = "2")]
+    pub percent_sampled: Option<FractionalPercent>,
+}
+
+/// `envoy.type.v3.FractionalPercent`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct FractionalPercent {
+    #[prost(uint32, tag = "1")]
+    pub numerator: u32,
+}
+
+/// `envoy.extensions.access_loggers.stream.v3.StdoutAccessLog`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct StdoutAccessLog {}
+
 /// `envoy.config.core.v3.KeepaliveSettings`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct KeepaliveSettings {

@@ -1,7 +1,7 @@
 //! The network filters: the HTTP connection manager with its HTTP filters, and the TCP proxy.
 
 use super::core::{ConfigSource, Http1ProtocolOptions, Http2ProtocolOptions};
-use super::envoy::CommonHttpOptions;
+use super::envoy::{AccessLog, CommonHttpOptions};
 use super::google::{Any, BoolValue, Duration, UInt32Value};
 
 /// `envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager`.
@@ -22,6 +22,9 @@ pub struct HttpConnections {
     /// Only written, for Envoy.
     #[prost(message, optional, tag = "9")]
     pub http2_protocol_options: Option<Http2ProtocolOptions>,
+    /// Only written, for Envoy.
+    #[prost(message, repeated, tag = "13")]
+    pub access_log: Vec<AccessLog>,
     #[prost(message, optional, tag = "14")]
     pub use_remote_address: Option<BoolValue>,
     #[prost(message, optional, tag = "15")]
@@ -88,6 +91,9 @@ pub struct TcpProxy {
     pub stat_prefix: String,
     #[prost(string, optional, tag = "2")]
     pub cluster: Option<String>,
+    /// Only written, for Envoy.
+    #[prost(message, repeated, tag = "5")]
+    pub access_log: Vec<AccessLog>,
     /// Only written, for Envoy.
     #[prost(message, optional, tag = "7")]
     pub max_connect_attempts: Option<UInt32Value>,
