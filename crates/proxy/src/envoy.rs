@@ -186,8 +186,8 @@ impl Companion {
 
     /// Says, once, that Envoy serves, and where.
     async fn announce(&mut self) {
-        let is_open = |addr: &SocketAddr| addr.port() == 0;
-        if self.listeners.values().any(is_open) {
+        // Which port was free only Envoy knows.
+        if self.listeners.values().any(|addr| addr.port() == 0) {
             let bound = self.admin.listeners().await;
             for (name, addr) in bound {
                 self.listeners.entry(name).and_modify(|known| *known = addr);

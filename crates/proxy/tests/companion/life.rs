@@ -55,6 +55,17 @@ fn pages_that_show_are_passed_on_and_no_others() {
 }
 
 #[test]
+fn a_companion_takes_little_memory() {
+    let app = EchoServer::start();
+    let Some(world) = World::before(app.addr()) else {
+        return;
+    };
+    // Of its own: the program's text is larger without optimisation.
+    let taken = world.start().anon_kib();
+    assert!(taken < 3 * 1024, "{taken} KiB");
+}
+
+#[test]
 fn envoy_that_ends_takes_the_companion_along() {
     let app = EchoServer::start();
     let Some(world) = World::before(app.addr()) else {

@@ -9,19 +9,34 @@ use xds::resource::decode;
 #[expect(unreachable_pub, reason = "a file of the fuzz targets")]
 mod fuzz;
 
+#[path = "../../../../fuzz/src/grpc.rs"]
+#[expect(unreachable_pub, reason = "a file of the fuzz targets")]
+mod frames;
+
 pub(crate) use fuzz::check;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/xds_decode")
+/// The seeds of a target, in order.
+fn seeds(target: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let entries = std::fs::read_dir(folder.join(target)).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn seeds_of_streams_hold_what_the_fuzz_target_checks() {
+    let paths = seeds("grpc");
+    assert!(paths.len() > 5);
+    for path in paths {
+        println!("{}", path.display());
+        frames::grpc(&std::fs::read(&path).unwrap());
+    }
 }
 
 #[test]
 fn seeds_hold_what_the_fuzz_target_checks() {
-    let mut paths: Vec<_> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    paths.sort();
+    let paths = seeds("xds_decode");
     assert!(paths.len() > 10);
     for path in paths {
         let name = path.file_name().unwrap().to_str().unwrap();
