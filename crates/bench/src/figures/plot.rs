@@ -10,7 +10,8 @@ use super::series::{Chart, Line, Point};
 
 const WIDTH: f64 = 520.0;
 const PLOT: Frame = Frame {
-    left: 58.0,
+    // So that `10,000` is clear of the axis's title.
+    left: 72.0,
     right: 508.0,
     top: 38.0,
     bottom: 268.0,
@@ -82,10 +83,10 @@ fn draw_data(out: &mut String, chart: &Chart) {
     if xs.is_empty() {
         let middle = f64::midpoint(PLOT.top, PLOT.bottom);
         let at = Text {
-            x: 283.0,
+            x: f64::midpoint(PLOT.left, PLOT.right),
             y: middle,
             anchor: "middle",
-            ..Text::muted("nothing was measured")
+            ..Text::muted("too few samples, or none")
         };
         text(out, &at);
     }

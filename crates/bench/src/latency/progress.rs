@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::order::Job;
+use crate::figures::number;
 use crate::results::{Repeat, Run, Verdict};
 use crate::units;
 
@@ -128,9 +129,10 @@ fn bar(jobs: usize) -> ProgressBar {
 fn line(repeat: &Repeat) -> String {
     let key = &repeat.key;
     let mut line = format!("{}, {} connections", key.series(), key.connections);
-    let median = units::micros(repeat.latencies.intended.value_at_quantile(0.5));
+    let median = units::micros(repeat.latencies.intended.value_at_quantile(0.5)) / 1e3;
     line.push_str(&format!(
-        ": P50 {median:.0} µs, {:.0} QPS",
+        ": P50 {} ms, {:.0} QPS",
+        number::significant(median),
         repeat.achieved_qps
     ));
     if let Some(micros) = repeat.cpu_micros_per_request() {

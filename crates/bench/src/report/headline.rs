@@ -31,11 +31,11 @@ pub(crate) struct Row {
     pub(crate) doubt: &'static str,
 }
 
-/// A figure and its length against the greatest of its column, in percent.
+/// A figure and its length against the greatest of its column, in percent; none without a figure.
 #[derive(Serialize)]
 pub(crate) struct Bar {
     pub(crate) text: String,
-    pub(crate) percent: f64,
+    pub(crate) percent: Option<f64>,
 }
 
 /// The table at the reference connections, or `None` without sidecars.
@@ -128,15 +128,13 @@ fn row(cell: &Cell, figures: &[Option<f64>; 5], table: &[[Option<f64>; 5]]) -> R
             Some(value) if column < 2 => number::signed(*value),
             other => words(*other),
         };
-        let part = figure.map_or(0.0, |value| value.max(0.0) / greatest);
-        Bar {
-            text,
-            percent: if part.is_finite() {
-                (part * 1000.0).round() / 10.0
-            } else {
-                0.0
-            },
-        }
+        let percent = figure.map(|value| {
+            let part = value.max(0.0) / greatest;
+            // Where all are 0, so is each.
+            let part = if part.is_finite() { part } else { 0.0 };
+            (part * 1000.0).round() / 10.0
+        });
+        Bar { text, percent }
     });
     Row {
         class: crate::figures::style(&cell.key.data_plane).class,
