@@ -98,8 +98,9 @@ fn a_mesh_that_is_up_is_changed_upgraded_and_read() {
     world.succeed(&up);
     let more = MESH.replace("serviceAccount: hello\n", "replicas: 2\n");
     assert_ne!(more, MESH);
-    world.write(&more);
-    let output = world.run(&up);
+    // Not the file that is up: who keeps the mesh could take it first.
+    let file = world.write_to("more.yaml", &more);
+    let output = world.run(&["up", &file, "--name", world.name()]);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");
     assert!(told.contains("hello: 1 → 2 replicas"), "{told}");

@@ -238,7 +238,18 @@ impl World {
         })
     }
 
+    /// Asks again until there is what it is searched for: a figure may come after the answer that
+    /// it counts.
     fn request(&self, words: &[&str]) -> String {
+        let pattern = words.iter().find_map(|word| word.strip_prefix('^'));
+        let is_there = |answer: &String| {
+            pattern.is_none_or(|start| answer.lines().any(|line| line.starts_with(start)))
+        };
+        let mut answers = (0..1000).map(|_| self.ask(words));
+        answers.find(is_there).expect("it is searched for in vain")
+    }
+
+    fn ask(&self, words: &[&str]) -> String {
         let url = words
             .iter()
             .find_map(|word| word.trim_matches('\'').strip_prefix("http://"));

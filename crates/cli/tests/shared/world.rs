@@ -39,9 +39,14 @@ impl World {
 
     /// Has the mesh's file say `resources`; where the file is.
     pub(crate) fn write(&self, resources: &str) -> String {
+        self.write_to("mesh.yaml", resources)
+    }
+
+    /// Likewise, of a file that nobody looks at yet.
+    pub(crate) fn write_to(&self, name: &str, resources: &str) -> String {
         let config = "apiVersion: leno.dev/v1alpha1\nkind: MeshConfig\nmetadata: {name: mesh}\n";
         let spec = self.subnet.spec();
-        let file = self.path("mesh.yaml");
+        let file = self.path(name);
         fs::write(&file, format!("{config}spec: {{{spec}}}\n---\n{resources}")).unwrap();
         file.to_str().unwrap().to_owned()
     }

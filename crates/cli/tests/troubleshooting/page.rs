@@ -45,6 +45,17 @@ fn section(title: &str) -> &'static str {
 }
 
 impl Example {
+    /// What is said before the line that begins so, and from there on.
+    pub(crate) fn split(&self, start: &str) -> (Self, Self) {
+        let place = self.said.iter().position(|line| line.starts_with(start));
+        let (before, after) = self.said.split_at(place.unwrap());
+        let part = |said: &[String]| Self {
+            command: self.command.clone(),
+            said: said.to_vec(),
+        };
+        (part(before), part(after))
+    }
+
     /// Every line of the page is among those that were said.
     #[track_caller]
     pub(crate) fn check(&self, said: &str) {

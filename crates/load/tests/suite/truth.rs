@@ -1,6 +1,6 @@
 //! The generator's figures against what the server knows of itself.
 
-use crate::world::{echo, local, plan, run};
+use crate::world::{echo, is_undisturbed, local, plan, run};
 use hdrhistogram::Histogram;
 use load::{
     Arrivals, Error, Outcome, Phase, Rate, Verdict,
@@ -49,9 +49,8 @@ fn is_near(ours: &Histogram<u64>, truth: &Histogram<u64>) {
 fn latencies_are_within_two_percent_of_the_servers_own_delays() {
     for _ in 0..ATTEMPTS {
         let (outcome, served) = measure(Arrivals::Staggered);
-        assert_eq!(outcome.requests, 800);
-        assert_eq!(served.answers, 800);
         if outcome.verdict == Verdict::Valid {
+            assert_eq!((outcome.requests, served.answers), (800, 800));
             is_near(&outcome.latency_from_send, &served.delays);
             is_near(&outcome.latency, &served.delays);
             return;
@@ -63,10 +62,11 @@ fn latencies_are_within_two_percent_of_the_servers_own_delays() {
 #[test]
 fn poisson_arrivals_keep_the_rate_and_count_waiting() {
     let (outcome, served) = measure(Arrivals::Poisson);
-    assert_eq!(outcome.requests, outcome.scheduled);
+    assert_eq!(outcome.requests + outcome.unfinished, outcome.scheduled);
     assert_eq!(served.answers, outcome.requests);
     // 800 expected; five standard deviations.
-    assert!(outcome.requests.abs_diff(800) < 141, "{}", outcome.requests);
+    let scheduled = outcome.scheduled;
+    assert!(scheduled.abs_diff(800) < 141, "{scheduled}");
     // Two requests may fall due within one answer: the second then waits for the connection.
     assert!(outcome.latency.mean() > outcome.latency_from_send.mean());
 }
@@ -82,13 +82,14 @@ fn a_stall_of_a_second_shows_in_the_open_loop_and_not_from_send() {
     let mut plan = plan(server.address(), "/", 200.0);
     plan.duration = Duration::from_secs(3);
     let outcome = run(&plan);
-    assert_eq!(outcome.requests, 600);
+    assert_eq!(outcome.requests + outcome.unfinished, 600);
     let slower = |histogram: &Histogram<u64>, millis: u64| {
         histogram.count_between(millis * 1_000_000, u64::MAX)
     };
     // 200 requests fell due in that second; those of its first half waited for over half a second.
     let held_up = slower(&outcome.latency, 500);
-    assert!((95..=130).contains(&held_up), "{held_up}");
+    assert!(held_up + outcome.unfinished >= 95, "{held_up}");
+    assert!(held_up <= 130 || !is_undisturbed(&outcome), "{held_up}");
     // Only what was in flight as it began was slow from its send: one per connection.
     let in_flight = slower(&outcome.latency_from_send, 500);
     assert!(

@@ -125,3 +125,8 @@ pub(crate) fn body(respond: &mut SendResponse<Bytes>, body: Bytes, status: Optio
 pub(crate) fn shown(outcome: &Outcome) -> String {
     load::report::text(outcome)
 }
+
+/// Whether the machine had time for us: where it had not, more is slow than what is made slow.
+pub(crate) fn is_undisturbed(outcome: &Outcome) -> bool {
+    outcome.unfinished == 0 && outcome.late_sends < outcome.requests / 20
+}

@@ -119,7 +119,11 @@ fn control(args: &[&str]) -> Result<()> {
     };
     for (_, folder) in options().filter(|(name, _)| *name == "--source") {
         for entry in fs::read_dir(folder)? {
-            fs::read_to_string(entry?.path())?;
+            // One that was listed may have been replaced.
+            match fs::read_to_string(entry?.path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                read => drop(read?),
+            }
         }
     }
     let _listener = TcpListener::bind(option("--listen"))?;

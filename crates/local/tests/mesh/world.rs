@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,9 @@ pub(super) struct World {
     /// Every program of the mesh.
     program: PathBuf,
     subnet: Subnet,
+    /// Files that were brought up, each another: who keeps the mesh looks at the last one, and
+    /// could otherwise take a change before it is asked to.
+    files: AtomicU32,
 }
 
 impl World {
@@ -55,6 +59,7 @@ impl World {
             name: format!("t{}-{name}", std::process::id()).parse().unwrap(),
             folder,
             subnet: Subnet::claim(),
+            files: AtomicU32::new(0),
         })
     }
 
@@ -123,7 +128,13 @@ impl World {
         let text = format!("{config}spec: {{workloadCIDRs: {ranges}}}\n{workloads}");
         let new = self.folder.path().join("mesh.new");
         fs::write(&new, text).unwrap();
-        fs::rename(&new, self.folder.path().join("mesh.yaml")).unwrap();
+        fs::rename(&new, self.source()).unwrap();
+    }
+
+    /// The file that was brought up last.
+    fn source(&self) -> PathBuf {
+        let number = self.files.load(Ordering::Relaxed);
+        self.folder.path().join(format!("mesh-{number}.yaml"))
     }
 
     /// Brings up what these documents say; a mesh that is up gets them.
@@ -133,6 +144,7 @@ impl World {
 
     /// Likewise, with so many bits of the addresses given.
     pub(super) fn apply_in(&self, bits: u8, workloads: &str) -> Result<State> {
+        self.files.fetch_add(1, Ordering::Relaxed);
         self.write_in(bits, workloads);
         command::up_within(&self.start(), PATIENCE, &mut |_| {})
     }
@@ -144,6 +156,7 @@ impl World {
         workloads: &str,
         told: &mut Vec<Event>,
     ) -> Result<State> {
+        self.files.fetch_add(1, Ordering::Relaxed);
         self.write(workloads);
         command::up_within(&self.start(), within, &mut |event| told.push(event.clone()))
     }
@@ -154,7 +167,7 @@ impl World {
         Start {
             name: self.name.clone(),
             base: self.base().to_path_buf(),
-            source: self.folder.path().join("mesh.yaml"),
+            source: self.source(),
             launcher: Launcher {
                 program: program.clone(),
                 args: vec!["workload".into()],

@@ -33,6 +33,8 @@ fn websocket_through_tls() {
 
 #[test]
 fn timeouts_are_not_for_websockets() {
+    // For a busy machine, too, to answer in.
+    let timeout = Some(std::time::Duration::from_secs(1));
     let script = vec![
         Step::ReadHead,
         Step::send(SWITCH),
@@ -42,7 +44,7 @@ fn timeouts_are_not_for_websockets() {
     let app = ScriptedUpstream::always(script);
     let plane = plane(app.addr());
     let route = Route {
-        timeout: Some(std::time::Duration::from_millis(50)),
+        timeout,
         ..Route::to("app")
     };
     plane.listener(&listener(Edge::Plaintext, vec![route]));
@@ -55,7 +57,7 @@ fn timeouts_are_not_for_websockets() {
     plane.cluster(&cluster("slow", slow.addr(), Protocol::Auto));
     let again = Route {
         prefix: "/slow".to_owned(),
-        timeout: Some(std::time::Duration::from_millis(500)),
+        timeout,
         ..Route::to("slow")
     };
     plane.listener(&listener(Edge::Plaintext, vec![Route::to("app"), again]));
