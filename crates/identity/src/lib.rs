@@ -39,6 +39,9 @@ pub mod tls;
 /// Certificates for clients outside of the mesh.
 pub mod serving;
 
+/// TLS with a control plane that is not of the mesh.
+pub mod foreign;
+
 pub use bundle::TrustBundle;
 pub use failure::HandshakeFailure;
 pub use key::PrivateKey;

@@ -155,7 +155,7 @@ pub fn server_config(
 }
 
 /// The same cryptography as in the mesh, with all suites that clients may have.
-fn provider() -> &'static Arc<CryptoProvider> {
+pub(crate) fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(default_provider()))
 }

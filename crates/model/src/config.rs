@@ -1,6 +1,7 @@
 //! The whole of what one sidecar is told. Read by the proxy's snapshot and its admin pages.
 //! Must never refer to a thing by anything but its name: `Route::cluster` names a `Cluster`.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,8 +22,8 @@ pub struct Config {
     pub workers: usize,
     /// Files of the certificate; without them there is no mutual TLS.
     pub identity: Option<IdentityFiles>,
-    /// Who tells the sidecar the rest. Invariant: then `identity` is `None` and `listeners` and
-    /// `clusters` are what the control plane said last.
+    /// Who tells the sidecar the rest. Invariant: then `listeners` and `clusters` are what it said
+    /// last, and `identity` is `None` if it is the mesh's own.
     pub control: Option<ControlPlane>,
     /// A stock Envoy that serves in the sidecar's place. Invariant: then there is a `control`, no
     /// `handover` and no `access_log`, and `listeners` and `clusters` are empty.
@@ -130,13 +131,81 @@ pub struct IdentityFiles {
     pub trust_domain: String,
 }
 
-/// How a sidecar reaches its control plane, and proves who it is.
+/// How a sidecar reaches its control plane, and what they say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlane {
     /// Any of them will do; never empty.
-    pub addresses: Vec<SocketAddr>,
-    /// The SPIFFE id that it must prove.
+    pub addresses: Vec<ControlAddress>,
+    /// Which of the two variants of xDS is spoken.
+    pub xds: XdsVariant,
+    /// What the sidecar calls itself there; `None`: by its workload's name and service account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<XdsNode>,
+    /// How both prove who they are.
+    pub tls: Trust,
+    /// Directory in which the last configuration and certificates are kept, so that the sidecar can
+    /// start without the control plane; `None` keeps nothing.
+    pub state: Option<PathBuf>,
+}
+
+/// Where a control plane listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum ControlAddress {
+    /// TCP.
+    Ip(SocketAddr),
+    /// A unix socket of this path.
+    Unix(PathBuf),
+}
+
+impl ControlAddress {
+    /// Whether what is said there stays on this machine.
+    #[must_use]
+    pub const fn is_local(&self) -> bool {
+        match self {
+            Self::Ip(address) => address.ip().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for ControlAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// `envoy.config.core.v3.Node`, as far as control planes go by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct XdsNode {
+    /// Unique among those who ask.
+    pub id: String,
+    /// The group it belongs to; may be empty.
+    pub cluster: String,
+}
+
+/// How a sidecar and its control plane prove to each other who they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Trust {
+    /// By certificates of the mesh: it is the mesh's own control plane, which signs ours.
+    Mesh(Membership),
+    /// By certificates of somebody else's authority; ours of the mesh is another matter.
+    Files(ForeignTls),
+    /// Not at all. Invariant: all addresses are local.
+    Plaintext,
+}
+
+/// How a sidecar becomes a member of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Membership {
+    /// The SPIFFE id that the control plane must prove.
     pub identity: String,
     /// PEM of the authorities that it is trusted by at first.
     pub trust_bundle: PathBuf,
@@ -144,18 +213,27 @@ pub struct ControlPlane {
     pub trust_domain: String,
     /// Where the one-time token is read from that proves the workload at first.
     pub token: Option<TokenSource>,
-    /// Directory in which the last configuration and certificates are kept, so that the sidecar can
-    /// start without the control plane; `None` keeps nothing.
-    pub state: Option<PathBuf>,
     /// That there is a newer authority is acted on within this time, by chance: all sidecars learn
     /// of it at once.
     #[serde(serialize_with = "crate::limits::duration")]
     pub renewal_spread: Duration,
 }
 
-impl ControlPlane {
+impl Membership {
     /// 60 s: ten thousand sidecars ask for fewer than two hundred certificates in a second.
     pub const RENEWAL_SPREAD: Duration = Duration::from_secs(60);
+}
+
+/// TLS as the web has it, with a control plane that is not of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignTls {
+    /// The DNS name or the address that its certificate must have.
+    pub name: String,
+    /// PEM of the authorities that its certificate must come from.
+    pub trust_bundle: PathBuf,
+    /// What the sidecar shows, PEM: the chain, leaf first, and the leaf's key.
+    pub own: Option<(PathBuf, PathBuf)>,
 }
 
 /// Where a bootstrap token is read from. It is read once, and to its end.

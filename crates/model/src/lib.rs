@@ -12,8 +12,9 @@ mod route;
 pub use cidr::{Cidr, CidrError};
 pub use cluster::{Balance, Cluster, Discovery, Endpoint, Protocol, ProxyProtocol, Transport};
 pub use config::{
-    AccessLog, Config, ControlPlane, Dns, Envoy, Forward, IdentityFiles, LogFormat, TokenSource,
-    TrustBundle, Workload, XdsVariant,
+    AccessLog, Config, ControlAddress, ControlPlane, Dns, Envoy, ForeignTls, Forward,
+    IdentityFiles, LogFormat, Membership, TokenSource, Trust, TrustBundle, Workload, XdsNode,
+    XdsVariant,
 };
 pub use limits::Limits;
 pub use listener::{Direction, Edge, Host, Listener, ListenerProtocol, Shown, TlsMode};

@@ -3,6 +3,7 @@
 //! it does not know. The schema is documented in `docs/configuration.md`.
 
 mod clusters;
+mod control;
 mod dns;
 mod envoy;
 mod listeners;
@@ -13,7 +14,7 @@ mod sections;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use model::{Cluster, Config, Listener, Workload};
+use model::{Cluster, Config, Listener, Trust, Workload};
 use yaml::{Fields, Node};
 
 pub use yaml::Fault;
@@ -105,13 +106,13 @@ fn read(path: &Path) -> std::io::Result<String> {
 fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
     let fields = Fields::open(root, "the configuration", KEYS)?;
     let identity = fields.map("identity", |node| sections::identity(node, origin))?;
-    let control = fields.map("control", |node| sections::control(node, origin))?;
-    let envoy = envoy::read(&fields, origin)?;
+    let control = fields.map("control", |node| control::control(node, origin))?;
+    let envoy = envoy::read(&fields, control.as_ref(), origin)?;
     let mut taken = names::Addresses::bound();
-    let (listeners, clusters) = match control {
+    let (listeners, clusters) = match &control {
         None if is_resolver(&fields) => (Vec::new(), Vec::new()),
         None => mesh(&fields, identity.is_some(), &mut taken)?,
-        Some(_) => told(&fields)?,
+        Some(plane) => told(&fields, &plane.tls)?,
     };
     Ok(Config {
         workload: workload(&fields)?,
@@ -184,9 +185,14 @@ fn mesh(
 }
 
 /// Two sources of one truth would leave it open which one holds.
-fn told(fields: &Fields<'_>) -> Result<(Vec<Listener>, Vec<Cluster>), Fault> {
-    let twice = ["identity", "listeners", "clusters"].map(|key| (key, fields.optional(key)));
-    match twice.into_iter().find_map(|(key, node)| Some((key, node?))) {
+fn told(fields: &Fields<'_>, tls: &Trust) -> Result<(Vec<Listener>, Vec<Cluster>), Fault> {
+    let twice: &[_] = match tls {
+        Trust::Mesh(_) => &["identity", "listeners", "clusters"],
+        // Others sign no certificates of the mesh.
+        Trust::Files(_) | Trust::Plaintext => &["listeners", "clusters"],
+    };
+    let mut twice = twice.iter().map(|key| (key, fields.optional(key)));
+    match twice.find_map(|(key, node)| Some((key, node?))) {
         None => Ok((Vec::new(), Vec::new())),
         Some((key, node)) => Err(node.fault(
             format!("`{key}` comes from the control plane"),

@@ -5,6 +5,8 @@
 pub(crate) mod channel;
 mod hearing;
 mod leaf;
+mod machine;
+mod member;
 mod mesh;
 mod start;
 mod status;
@@ -15,28 +17,24 @@ use crate::log;
 use crate::snapshot::{self, Identity};
 use anyhow::Context;
 use channel::Link;
-use identity::SpiffeId;
 use identity::credentials::Credentials;
-use identity::key::{self, PrivateKey};
+use identity::key::PrivateKey;
 use identity::tls::Tickets;
-use leaf::Leaf;
+use machine::Machine;
+use member::{Member, Signing};
 use mesh::Mesh;
-use model::{Cluster, Config, ControlPlane, Listener};
+use model::{Cluster, Config, ControlPlane, Listener, Trust};
 pub(crate) use status::Status;
 use std::collections::BTreeSet;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use store::Store;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use xds::delta::PATH;
-use xds::delta::client::Client;
 use xds::grpc::client::Channel;
 use xds::grpc::{Receiver, Sender};
 use xds::kind::Kind;
-use xds::proto::discovery::DeltaDiscoveryResponse;
 
 /// After a failure the control plane is left alone for so long, at first and at most; each time by
 /// chance between half of it and all, so that a mesh does not come back as one.
@@ -81,7 +79,8 @@ pub(crate) enum Onward {
 pub(crate) struct Told {
     listeners: Vec<Listener>,
     clusters: Vec<Cluster>,
-    proof: Proof,
+    /// As the control plane signed it; `None` where certificates come from files.
+    proof: Option<Proof>,
     certificates: Arc<Certificates>,
 }
 
@@ -119,15 +118,23 @@ impl Told {
         config.clusters.clone_from(&self.clusters);
     }
 
-    /// Who the sidecar is, and what it shows to clients outside of the mesh.
-    pub(crate) fn identity(&self, tickets: &Arc<Tickets>) -> Result<Identity, snapshot::Error> {
-        let identity = Identity::of(self.proof.credentials.clone(), tickets)?;
-        Ok(identity.showing(Arc::clone(&self.certificates)))
+    /// Who the sidecar is, and what it shows to clients outside of the mesh. Where the control
+    /// plane does not say who it is, `files` does.
+    pub(crate) fn identity(
+        &self,
+        tickets: &Arc<Tickets>,
+        files: impl FnOnce() -> Result<Option<Identity>, snapshot::Error>,
+    ) -> Result<Option<Identity>, snapshot::Error> {
+        let identity = match &self.proof {
+            Some(proof) => Some(Identity::of(proof.credentials.clone(), tickets)?),
+            None => files()?,
+        };
+        Ok(identity.map(|it| it.showing(Arc::clone(&self.certificates))))
     }
 
-    /// What proves the workload.
-    pub(crate) fn proof(&self) -> &Proof {
-        &self.proof
+    /// What proves the workload, if the control plane signed it.
+    pub(crate) fn proof(&self) -> Option<&Proof> {
+        self.proof.as_ref()
     }
 }
 
@@ -135,16 +142,12 @@ impl Told {
 pub(crate) struct Agent {
     plane: ControlPlane,
     scope: Scope,
-    id: SpiffeId,
-    machine: Client,
+    machine: Machine,
     mesh: Mesh,
-    leaf: Option<Leaf>,
-    /// Proves the workload where no certificate does; used once.
-    token: Option<String>,
-    /// The one key that the token is good for, once it was shown.
-    token_key: Option<Arc<PrivateKey>>,
-    /// Whether the last connection with the certificate came to nothing.
-    is_doubted: bool,
+    /// `None` where the control plane is not the mesh's.
+    member: Option<Member>,
+    /// Of the certificate with which the mesh is spoken to; `None` if there is none.
+    trust_domain: Option<String>,
     store: Option<Store>,
     /// Listeners that connections wait at.
     wanted: mpsc::UnboundedReceiver<Arc<str>>,
@@ -160,9 +163,6 @@ pub(crate) struct Agent {
     /// Who writes, still, for somebody who did not wait.
     keeping: Option<JoinHandle<anyhow::Result<()>>>,
 }
-
-/// A certificate that is being signed.
-type Signing = Pin<Box<dyn Future<Output = anyhow::Result<leaf::Signed>> + Send>>;
 
 impl Agent {
     /// Speaks with the control plane as long as somebody wants the `news` that follow from it.
@@ -193,7 +193,7 @@ impl Agent {
     /// Whether it is to go on.
     async fn pause(&mut self, pause: Pause, show: &Show) -> bool {
         self.machine.disconnected();
-        self.is_doubted = false;
+        self.believed();
         self.keep_what_is_due().await;
         self.status.disconnected(Some("a successor takes over"));
         show(&self.status);
@@ -220,8 +220,9 @@ impl Agent {
                 backoff = BACKOFF_MIN;
             }
             if let Some(why) = why {
-                let plane = &self.plane.addresses;
-                log::warn(format_args!("the control plane at {plane:?}: {why}"));
+                let addresses = self.plane.addresses.iter().map(ToString::to_string);
+                let at = addresses.collect::<Vec<_>>().join(", ");
+                log::warn(format_args!("the control plane at {at}: {why}"));
                 self.rest(jittered(backoff)).await;
                 backoff = (backoff * 2).min(BACKOFF_MAX);
             }
@@ -241,23 +242,26 @@ impl Agent {
 
     /// One connection, from proof to end; well ended for another certificate.
     async fn session(&mut self, news: &mpsc::Sender<Told>, show: &Show) -> anyhow::Result<()> {
-        // It may have been revoked while nobody was here; if it was not, it is tried again.
-        let is_doubted = std::mem::take(&mut self.is_doubted) && self.token.is_some();
-        if is_doubted || self.is_nobody() {
+        if self.member.as_mut().is_some_and(Member::must_enrol) {
             Box::pin(self.enrol()).await.context("no certificate")?;
         }
-        self.is_doubted = true;
-        let leaf = self.leaf.as_ref().context("no certificate")?;
+        if let Some(member) = &mut self.member {
+            member.is_doubted = true;
+        }
+        let credentials = self.proof().map(|proof| &proof.credentials);
         let Link {
             channel,
             driver,
             address,
-        } = channel::open(&self.plane, Some(&leaf.proof.credentials)).await?;
-        self.status.connected(address);
-        show(&self.status);
+        } = channel::open(&self.plane, credentials).await?;
+        if self.plane.tls == Trust::Plaintext {
+            log::warn(format_args!("what {address} says is not proven: plaintext"));
+        }
         log::info(format_args!(
             "connected with the control plane at {address}"
         ));
+        self.status.connected(&address);
+        show(&self.status);
         tokio::select! {
             ended = driver => {
                 ended?;
@@ -267,48 +271,41 @@ impl Agent {
         }
     }
 
-    /// Whether there is no certificate that proves anything.
-    fn is_nobody(&self) -> bool {
-        let leaf = self.leaf.as_ref();
-        leaf.is_none_or(|leaf| leaf.is_over(SystemTime::now()))
+    /// What proves who this is, if the control plane signs that.
+    fn proof(&self) -> Option<&Proof> {
+        let leaf = self.member.as_ref()?.leaf.as_ref();
+        leaf.map(|leaf| &leaf.proof)
+    }
+
+    /// The control plane takes the certificate for what it is.
+    fn believed(&mut self) {
+        if let Some(member) = &mut self.member {
+            member.is_doubted = false;
+        }
     }
 
     /// Proves the workload by its token and has its first certificate signed.
     async fn enrol(&mut self) -> anyhow::Result<()> {
-        let token = self.token.as_deref();
-        let token = token.context(
-            "there is neither a token nor a certificate that is valid; start the workload anew",
-        )?;
-        let Link {
-            channel, driver, ..
-        } = channel::open(&self.plane, None).await?;
-        // An answer may get lost, and no other key would be signed by the same token.
-        let key = match &self.token_key {
-            Some(key) => Arc::clone(key),
-            None => Arc::clone(self.token_key.insert(Arc::new(key::generate()?))),
+        let Some(member) = &mut self.member else {
+            return Ok(());
         };
-        let signed = {
-            let mut signed = pin!(leaf::request(&channel, &self.id, &key, Some(token)));
-            tokio::select! {
-                signed = &mut signed => signed?,
-                // The answer may have come with the end, and the token is good for no other.
-                _ = driver => signed.await?,
-            }
-        };
+        member.token()?;
+        let link = channel::open(&self.plane, None).await?;
+        let signed = member.enrol(link).await?;
         self.adopt_leaf(signed)?;
-        (self.token, self.token_key) = (None, None);
+        if let Some(member) = &mut self.member {
+            member.forget_token();
+        }
         Ok(())
     }
 
     fn adopt_leaf(&mut self, signed: leaf::Signed) -> anyhow::Result<()> {
-        let leaf = Leaf::of(signed, &self.plane.trust_domain)?;
-        leaf.check_id(&self.id)?;
-        log::info(format_args!("certificate until {}", leaf.not_after()));
-        if let Some(Err(error)) = self.store.as_ref().map(|store| store.save_leaf(&leaf)) {
+        let member = self.member.as_mut();
+        let leaf = member.context("nobody asked for it")?.adopt(signed)?;
+        if let Some(Err(error)) = self.store.as_ref().map(|store| store.save_leaf(leaf)) {
             log::warn(format_args!("the certificate cannot be kept: {error:#}"));
         }
-        self.status.certificate(&leaf);
-        self.leaf = Some(leaf);
+        self.status.certificate(leaf);
         self.changed.get_or_insert_with(Instant::now);
         Ok(())
     }
@@ -320,7 +317,9 @@ impl Agent {
         news: &mpsc::Sender<Told>,
         show: &Show,
     ) -> anyhow::Result<()> {
-        let (mut sender, mut receiver) = channel.bidi(PATH, http::HeaderMap::new()).await?;
+        let (mut sender, mut receiver) = channel
+            .bidi(self.machine.path(), http::HeaderMap::new())
+            .await?;
         self.machine.connected();
         self.subscribe();
         self.say(&mut sender).await?;
@@ -330,8 +329,8 @@ impl Agent {
             let complete = complete.map(|since| since + INCOMPLETE_MAX);
             let renewal = self.renewal_due();
             tokio::select! {
-                heard = receiver.recv::<DeltaDiscoveryResponse>() => {
-                    self.hear(heard?.context("the control plane ended the stream")?);
+                heard = receiver.recv_bytes() => {
+                    self.hear(heard?.context("the control plane ended the stream")?)?;
                     self.hear_rest(&mut receiver).await?;
                 }
                 Some(listener) = self.wanted.recv() => self.use_listener(&listener),
@@ -343,7 +342,8 @@ impl Agent {
                     }
                 }
                 () = tokio::time::sleep(renewal.min(CLOCK_PERIOD)), if signing.is_none() => {
-                    signing = renewal.is_zero().then(|| self.renew(channel));
+                    let member = self.member.as_ref().filter(|_| renewal.is_zero());
+                    signing = member.map(|member| member.renew(channel));
                 }
                 () = sleep_until(complete) => {}
                 () = sleep_until(self.keep_at) => self.keep().await,
@@ -356,13 +356,8 @@ impl Agent {
     }
 
     fn renewal_due(&self) -> Duration {
-        let leaf = self.leaf.as_ref();
-        leaf.map_or(Duration::ZERO, |leaf| leaf.renewal_due(SystemTime::now()))
-    }
-
-    fn renew(&self, channel: &Channel) -> Signing {
-        let (channel, id) = (channel.clone(), self.id.clone());
-        Box::pin(async move { leaf::renew(&channel, &id).await })
+        let member = self.member.as_ref();
+        member.map_or(Duration::MAX, Member::renewal_due)
     }
 
     /// Whether there is a new certificate. That there is none ends nothing while the old one holds.
@@ -371,19 +366,19 @@ impl Agent {
         let Err(error) = adopted.context("no new certificate") else {
             return Ok(true);
         };
-        match &mut self.leaf {
-            Some(leaf) if !leaf.is_over(SystemTime::now()) => leaf.put_off(SystemTime::now()),
-            _ => return Err(error),
+        let why = describe(&error);
+        if let Some(member) = &mut self.member {
+            member.put_off(error)?;
         }
-        log::warn(format_args!("{}", describe(&error)));
+        log::warn(format_args!("{why}"));
         Ok(false)
     }
 
     /// What has come already is put to use together.
     async fn hear_rest(&mut self, receiver: &mut Receiver) -> anyhow::Result<()> {
         for _ in 1..TOGETHER_MAX {
-            match timeout(Duration::ZERO, receiver.recv()).await {
-                Ok(heard) => self.hear(heard?.context("the control plane ended the stream")?),
+            match timeout(Duration::ZERO, receiver.recv_bytes()).await {
+                Ok(heard) => self.hear(heard?.context("the control plane ended the stream")?)?,
                 Err(_) => break,
             }
         }
@@ -392,7 +387,7 @@ impl Agent {
 
     async fn say(&mut self, sender: &mut Sender) -> anyhow::Result<()> {
         while let Some(request) = self.machine.take_request() {
-            let said = timeout(SAY_TIMEOUT, sender.send(&request)).await;
+            let said = timeout(SAY_TIMEOUT, sender.send_bytes(request)).await;
             said.context("the control plane does not listen")??;
         }
         Ok(())
@@ -421,7 +416,7 @@ impl Agent {
 
     async fn publish(&mut self, news: &mpsc::Sender<Told>) {
         // Gone only when everything ends. Taken first: nothing is forgotten if this is dropped.
-        let (Ok(place), Some(leaf)) = (news.reserve().await, &self.leaf) else {
+        let Ok(place) = news.reserve().await else {
             return;
         };
         let (listeners, clusters) = match self.scope {
@@ -431,7 +426,7 @@ impl Agent {
         place.send(Told {
             listeners,
             clusters,
-            proof: leaf.proof.clone(),
+            proof: self.proof().cloned(),
             certificates: Arc::new(self.mesh.certificates()),
         });
         self.changed = None;

@@ -171,16 +171,16 @@ impl Companion {
     fn put_to_use(&mut self, told: &Told) -> anyhow::Result<()> {
         let mut named = Config::clone(&self.config);
         told.complete(&mut named);
-        let identity = told.identity(&self.tickets)?;
+        let identity = told.identity(&self.tickets, || Ok(None))?;
         let config = Arc::clone(&self.config);
-        let snapshot = Snapshot::build(config, Some(identity), Some(&self.snapshot))?;
+        let snapshot = Snapshot::build(config, identity, Some(&self.snapshot))?;
         self.snapshot = Arc::new(snapshot);
         self.state.publish(Arc::clone(&self.snapshot));
         self.book.publish(Names::build(&named));
         let bound = |listener: &Listener| (listener.name.clone(), listener.address);
         let listeners = named.listeners.iter().filter(|listener| listener.bind);
         self.listeners = listeners.map(bound).collect();
-        self.proof.send_replace(Some(told.proof().clone()));
+        self.proof.send_replace(told.proof().cloned());
         Ok(())
     }
 

@@ -215,20 +215,22 @@ impl Live {
         let named = look_at(&self.options, &config);
         self.looks.extend(named.into_iter().skip(itself));
         warn_of_restart(&self.snapshot.config, &config);
+        let files = || Identity::load(&config, &self.tickets);
         let identity = match &self.told {
-            None => Identity::load(&config, &self.tickets)?,
-            Some(told) => Some(told.identity(&self.tickets)?),
+            None => files()?,
+            Some(told) => told.identity(&self.tickets, files)?,
         };
         self.put_to_use(&config, identity)
     }
 
     /// Puts to use what the control plane says now.
     pub(crate) fn adopt(&mut self, told: Told) -> anyhow::Result<()> {
-        let identity = told.identity(&self.tickets)?;
+        let files = || Ok(self.snapshot.identity.clone());
+        let identity = told.identity(&self.tickets, files)?;
         let mut config = Config::clone(&self.snapshot.config);
         told.complete(&mut config);
         (self.told, self.is_behind) = (Some(told), true);
-        self.put_to_use(&Arc::new(config), Some(identity))
+        self.put_to_use(&Arc::new(config), identity)
     }
 
     fn put_to_use(

@@ -9,7 +9,7 @@ use identity::SpiffeId;
 use identity::credentials::{Credentials, Paths};
 use identity::tls::{self, ALPN_H2, ALPN_HOP, ALPN_HTTP1, ALPN_PUBLIC_H2, ALPN_PUBLIC_HTTP1};
 use identity::tls::{ALPN_TCP, Tickets};
-use model::{Config, Direction, Limits};
+use model::{Config, Direction, Limits, TlsMode, Transport};
 use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -44,6 +44,9 @@ pub enum Error {
         /// What is wrong.
         source: tls::Error,
     },
+    /// Mutual TLS without anything to prove who this is: it would be plaintext.
+    #[error("{0} needs a certificate of the mesh, and there is none; add `identity`")]
+    NoIdentity(String),
     /// A SPIFFE id that does not parse.
     #[error("`{0}` is not a SPIFFE id: write spiffe://<trust domain>/ns/<namespace>/sa/<account>")]
     Spiffe(String),
@@ -140,6 +143,9 @@ impl Snapshot {
             (Some(new), Some(old)) if new.is_same(&old) => (Some(old.showing(new.shown)), previous),
             (new, _) => (new, None),
         };
+        if identity.is_none() {
+            check_plaintext(&config)?;
+        }
         let mut known = clusters::Known::of(previous, known.is_some());
         let own = own_addresses(&config);
         let clusters = config
@@ -265,6 +271,20 @@ impl Snapshot {
         }
         shown
     }
+}
+
+/// That nothing needs an identity.
+fn check_plaintext(config: &Config) -> Result<(), Error> {
+    let is_mesh = |endpoint: &model::Endpoint| endpoint.transport != Transport::Plaintext;
+    let mut clusters = config.clusters.iter();
+    let cluster = clusters.find(|cluster| cluster.endpoints.iter().any(is_mesh));
+    let mut listeners = config.listeners.iter();
+    let listener = listeners.find(|listener| listener.tls != TlsMode::Disabled);
+    let cluster = cluster.map(|cluster| format!("cluster `{}`", cluster.name));
+    let listener = listener.map(|listener| format!("listener `{}`", listener.name));
+    cluster
+        .or(listener)
+        .map_or(Ok(()), |what| Err(Error::NoIdentity(what)))
 }
 
 fn http_limits(limits: &Limits) -> wire::http1::Limits {

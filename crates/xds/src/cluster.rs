@@ -19,6 +19,8 @@ pub(crate) use sockets::KEY;
 const ROOT: Place<'_> = Place::root("cluster");
 
 const STATIC: i32 = 0;
+const STRICT_DNS: i32 = 1;
+const LOGICAL_DNS: i32 = 2;
 const EDS: i32 = 3;
 const ORIGINAL_DST: i32 = 4;
 
@@ -146,7 +148,11 @@ pub(crate) fn decode(message: &Message, notes: &mut Notes) -> Result<Cluster, Er
         Some(TCP) => true,
         Some(_) => return Err(Error::unsupported(&ROOT.field("metadata").field(PROTOCOL))),
     };
-    let kind = message.r#type.unwrap_or(STATIC);
+    let kind = match message.r#type.unwrap_or(STATIC) {
+        // Addresses need not be looked up, and names are refused where they stand.
+        STRICT_DNS | LOGICAL_DNS => STATIC,
+        kind => kind,
+    };
     let discovery = decode_discovery(kind, metadata.text(DISCOVERY, &ROOT)?)?;
     let passthrough = kind == ORIGINAL_DST && discovery == Discovery::Static;
     let protocol = match is_tcp || passthrough {

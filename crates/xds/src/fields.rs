@@ -6,6 +6,7 @@
 
 mod cluster;
 mod core;
+mod document;
 mod endpoint;
 mod google;
 mod listener;
@@ -14,6 +15,8 @@ mod rbac;
 mod route;
 mod tls;
 mod walk;
+
+pub use document::document;
 
 use std::collections::BTreeMap;
 

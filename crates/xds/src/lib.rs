@@ -20,7 +20,7 @@ mod any;
 mod check;
 mod envoy;
 pub mod error;
-mod fields;
+pub mod fields;
 mod metadata;
 mod place;
 pub mod proto;

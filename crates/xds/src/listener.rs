@@ -27,9 +27,11 @@ use crate::proto::listener::{
 };
 use crate::{address, route};
 use chain::Chain;
+pub use http::RouteSource;
 
 const ROOT: Place<'_> = Place::root("listener");
 
+const UNSPECIFIED: i32 = 0;
 const INBOUND: i32 = 1;
 const OUTBOUND: i32 = 2;
 
@@ -85,14 +87,27 @@ pub fn canonical(listener: &Listener) -> Listener {
 /// # Errors
 /// A listener, or routes, that break their own invariants.
 pub fn encode(listener: &Listener, flavour: Flavour) -> Result<Message, Error> {
+    encode_from(listener, &RouteSource::Own, flavour)
+}
+
+/// The same of one whose routes come from somewhere else.
+pub(crate) fn encode_from(
+    listener: &Listener,
+    source: &RouteSource,
+    flavour: Flavour,
+) -> Result<Message, Error> {
+    if let RouteSource::Inline(routes) = source {
+        route::check_all(routes, &ROOT)?;
+    }
     check_listener(listener)?;
     route::check_all(&listener.routes, &ROOT)?;
     let routes = route::canonical(&listener.routes);
-    let chains = chain::plan(
+    let mut chains = chain::plan(
         listener,
         &opaque::select(listener, &routes, &ROOT)?,
         flavour,
     );
+    chain::route_by(&mut chains, source);
     let mut addresses = listener
         .addresses()
         .enumerate()
@@ -249,16 +264,20 @@ fn listener_filters(listener: &Listener, flavour: Flavour) -> Vec<ListenerFilter
 }
 
 /// The listener, in the form of [`canonical`].
-pub(crate) fn decode(message: &Message, notes: &mut Notes) -> Result<Listener, Error> {
+pub(crate) fn decode(
+    message: &Message,
+    notes: &mut Notes,
+) -> Result<(Listener, RouteSource), Error> {
     let known = [NAMES, hosts::KEY, hosts::PORT_NAME, OPAQUE, edge::KEY];
     let metadata = metadata::Reader::open(message.metadata.as_ref(), &known, &ROOT, notes)?;
     let by_routes = metadata.text(OPAQUE, &ROOT)? == Some(BY_ROUTES);
-    let chains = decode_chains(message, notes)?;
+    let mut chains = decode_chains(message, notes)?;
+    chain::stand_alone(&mut chains);
     let parts = chain::gather(&chains, by_routes, &ROOT)?;
     let filters = decode_filters(message)?;
     let mut listener = Listener {
         name: message.name.clone(),
-        direction: decode_direction(message.traffic_direction)?,
+        direction: decode_direction(message, parts.tls)?,
         address: address::decode(message.address.as_ref(), &ROOT.field("address"))?,
         additional_addresses: decode_additional(message)?,
         bind: message.bind_to_port.is_none_or(|bind| bind.value),
@@ -278,14 +297,15 @@ pub(crate) fn decode(message: &Message, notes: &mut Notes) -> Result<Listener, E
         routes: Vec::new(),
     };
     check_listener(&listener)?;
-    let planned = chain::plan(&listener, &parts.opaque, Flavour::Leno);
+    let mut planned = chain::plan(&listener, &parts.opaque, Flavour::Leno);
+    chain::route_by(&mut planned, &parts.http.routes);
     chain::check_same(&chains, &planned, &ROOT)?;
     if listener.protocol == ListenerProtocol::Tcp {
         let routes = opaque::without_nowhere(parts.opaque);
         route::check_all(&routes, &ROOT)?;
         listener.routes = route::canonical(&routes);
     }
-    Ok(listener)
+    Ok((listener, parts.http.routes))
 }
 
 fn decode_chains(message: &Message, notes: &mut Notes) -> Result<Vec<Chain>, Error> {
@@ -308,10 +328,17 @@ fn decode_chains(message: &Message, notes: &mut Notes) -> Result<Vec<Chain>, Err
     chains.iter().enumerate().map(decode).collect()
 }
 
-fn decode_direction(direction: i32) -> Result<Direction, Error> {
-    match direction {
+/// Others need not say it of sockets of their own: TLS of the mesh ends at inbound ones only.
+fn decode_direction(message: &Message, tls: TlsMode) -> Result<Direction, Error> {
+    let is_redirected = message.use_original_dst.is_some_and(|it| it.value)
+        || message.bind_to_port.is_some_and(|it| !it.value);
+    match message.traffic_direction {
         INBOUND => Ok(Direction::Inbound),
         OUTBOUND => Ok(Direction::Outbound),
+        UNSPECIFIED if !is_redirected => Ok(match tls {
+            TlsMode::Disabled => Direction::Outbound,
+            TlsMode::Permissive | TlsMode::Strict => Direction::Inbound,
+        }),
         _ => {
             let at = ROOT.field("traffic_direction");
             Err(Error::invalid(&at, "unspecified; send INBOUND or OUTBOUND"))

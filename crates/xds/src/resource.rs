@@ -10,6 +10,7 @@ use crate::error::{Decoded, Error};
 use crate::fields;
 use crate::flavour::Flavour;
 use crate::kind::Kind;
+use crate::listener::RouteSource;
 use crate::place::Place;
 use crate::secret::Certificate;
 use crate::{cluster, endpoint, listener, route, secret};
@@ -37,9 +38,16 @@ pub enum Resource {
     /// A listener. Its routes do not arrive with it, unless it is a `Tcp` listener, but decide how
     /// it looks: they must be there when it is encoded.
     Listener(Listener),
+    /// A listener of somebody else's, whose routes are not a resource of its name.
+    Foreign {
+        /// Without routes.
+        listener: Listener,
+        /// Where they are.
+        routes: RouteSource,
+    },
     /// The routes of a listener.
     Routes {
-        /// Name of the listener.
+        /// Name of the listener, if it is ours.
         listener: String,
         /// Replaces all that were known.
         routes: Vec<Route>,
@@ -54,7 +62,7 @@ impl Resource {
             Self::Bundle(_) | Self::Certificate(_) => Kind::Secret,
             Self::Cluster(_) => Kind::Cluster,
             Self::Endpoints { .. } => Kind::Endpoints,
-            Self::Listener(_) => Kind::Listener,
+            Self::Listener(_) | Self::Foreign { .. } => Kind::Listener,
             Self::Routes { .. } => Kind::Routes,
         }
     }
@@ -67,7 +75,7 @@ impl Resource {
             Self::Certificate(certificate) => &certificate.name,
             Self::Cluster(cluster) => &cluster.name,
             Self::Endpoints { cluster, .. } => cluster,
-            Self::Listener(listener) => &listener.name,
+            Self::Listener(listener) | Self::Foreign { listener, .. } => &listener.name,
             Self::Routes { listener, .. } => listener,
         }
     }
@@ -96,6 +104,9 @@ pub fn encode_for(flavour: Flavour, resource: &Resource) -> Result<Bytes, Error>
             endpoint::encode(cluster, endpoints, flavour)?.encode_to_vec()
         }
         Resource::Listener(listener) => listener::encode(listener, flavour)?.encode_to_vec(),
+        Resource::Foreign { listener, routes } => {
+            listener::encode_from(listener, routes, flavour)?.encode_to_vec()
+        }
         Resource::Routes { listener, routes } => {
             route::encode(listener, routes, flavour)?.encode_to_vec()
         }
@@ -147,7 +158,10 @@ pub fn decode(kind: Kind, bytes: &[u8]) -> Result<Decoded<Resource>, Error> {
         }
         Kind::Listener => {
             let message = Message::decode(bytes).map_err(malformed)?;
-            Resource::Listener(listener::decode(&message, &mut notes)?)
+            match listener::decode(&message, &mut notes)? {
+                (listener, RouteSource::Own) => Resource::Listener(listener),
+                (listener, routes) => Resource::Foreign { listener, routes },
+            }
         }
         Kind::Routes => {
             let message = Message::decode(bytes).map_err(malformed)?;
@@ -168,6 +182,10 @@ pub fn canonical(resource: &Resource) -> Resource {
     match resource {
         Resource::Cluster(cluster) => Resource::Cluster(cluster::canonical(cluster)),
         Resource::Listener(listener) => Resource::Listener(listener::canonical(listener)),
+        Resource::Foreign { listener, routes } => Resource::Foreign {
+            listener: listener::canonical(listener),
+            routes: routes.clone(),
+        },
         Resource::Routes { listener, routes } => Resource::Routes {
             listener: listener.clone(),
             routes: route::canonical(routes),

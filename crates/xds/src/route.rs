@@ -63,17 +63,23 @@ pub fn encode(name: &str, routes: &[Route], flavour: Flavour) -> Result<RouteCon
 /// The name and the routes, in the form of [`canonical`].
 pub(crate) fn decode(routes: RouteConfiguration) -> Result<(String, Vec<Route>), Error> {
     check::name(&routes.name, &ROOT.field("name"))?;
-    if !routes.ignore_port_in_host_matching && !routes.virtual_hosts.is_empty() {
-        let at = ROOT.field("ignore_port_in_host_matching");
+    let decoded = decode_all(&routes, &ROOT)?;
+    Ok((routes.name, decoded))
+}
+
+/// The routes of a configuration at this place, in the form of [`canonical`].
+pub(crate) fn decode_all(routes: &RouteConfiguration, at: &Place<'_>) -> Result<Vec<Route>, Error> {
+    let domains = routes.virtual_hosts.iter().flat_map(|host| &host.domains);
+    if !routes.ignore_port_in_host_matching && domains.clone().any(|domain| domain != WILDCARD) {
         return Err(Error::invalid(
-            &at,
+            &at.field("ignore_port_in_host_matching"),
             "must be true: hosts are compared without ports",
         ));
     }
     let mut table = Table::default();
     let mut pairs = 0;
     for (index, host) in routes.virtual_hosts.iter().enumerate() {
-        let at = ROOT.item("virtual_hosts", index);
+        let at = at.item("virtual_hosts", index);
         let hosts = decode_hosts(host, &at)?;
         pairs += hosts.len().saturating_mul(1 + host.routes.len());
         if pairs > PAIRS_MAX {
@@ -84,8 +90,8 @@ pub(crate) fn decode(routes: RouteConfiguration) -> Result<(String, Vec<Route>),
             table.insert(host, entries.clone(), &at.item("domains", index))?;
         }
     }
-    table.check_complete(&ROOT)?;
-    Ok((routes.name, table.into_routes()))
+    table.check_complete(at)?;
+    Ok(table.into_routes())
 }
 
 fn domain(host: &HostMatch) -> String {

@@ -15,6 +15,7 @@ mod smuggling;
 mod tcp;
 mod tools;
 mod world;
+mod xds;
 
 use std::path::Path;
 
@@ -43,7 +44,7 @@ struct Group {
     run: fn(&World, &mut Report) -> Result<()>,
 }
 
-/// From the protocol's bytes to whole programs. The first three are the ones that `cargo xtask
+/// From the protocol's bytes to whole programs. The first four are the ones that `cargo xtask
 /// test` runs.
 const GROUPS: &[Group] = &[
     Group {
@@ -60,6 +61,11 @@ const GROUPS: &[Group] = &[
         name: "smuggling",
         about: "requests that two readers could read two ways",
         run: smuggling::run,
+    },
+    Group {
+        name: "xds",
+        about: "go-control-plane tells a sidecar, in both variants",
+        run: xds::run,
     },
     Group {
         name: "curl",
@@ -94,7 +100,7 @@ const GROUPS: &[Group] = &[
 ];
 
 /// What is quick enough to be a step of `cargo xtask test`, and concerns safety or conformance.
-const QUICK: &[&str] = &["h2spec", "grpc", "smuggling"];
+const QUICK: &[&str] = &["h2spec", "grpc", "smuggling", "xds"];
 
 /// Runs what was asked for; an error says how many cases failed.
 pub fn run(root: &Path, args: &Args) -> Result<()> {

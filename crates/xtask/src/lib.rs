@@ -5,6 +5,7 @@ pub mod repository;
 
 pub mod tidy;
 
+pub mod fields;
 pub mod outputs;
 
 pub mod doctor;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{dist, doctor, fuzz, interop, outputs, qemu, repository, soak, test, tidy};
+use xtask::{dist, doctor, fields, fuzz, interop, outputs, qemu, repository, soak, test, tidy};
 
 /// The chores of this repository.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ enum Verb {
     Test(test::Args),
     /// Fill in what the programs print where documents show it
     Outputs(outputs::Args),
+    /// Write the page about fields of xDS, docs/xds-fields.md
+    Fields,
     /// Build static binaries for x86-64 and aarch64 into dist/
     Dist(dist::Args),
     /// Run the proxy's HTTP/1 and TLS tests against the aarch64 proxy under qemu
@@ -56,6 +58,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         }
         Verb::Test(args) => test::run(&root, &args),
         Verb::Outputs(args) => outputs::run(&root, &args),
+        Verb::Fields => fields::run(&root),
         Verb::Dist(args) => dist::run(&root, &args),
         Verb::Qemu(args) => qemu::run(&root, &args),
         Verb::Fuzz(args) => fuzz::run(&root, &args),

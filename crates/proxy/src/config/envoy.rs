@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use model::{Envoy, XdsVariant};
+use model::{ControlPlane, Envoy, Trust, XdsVariant};
 use yaml::{Fault, Fields, Node};
 
 use super::sections;
@@ -20,7 +20,11 @@ const ELSEWHERE: [(&str, &str); 3] = [
     ("opaquePorts", "remove it: the control plane knows them"),
 ];
 
-pub(super) fn read(fields: &Fields<'_>, origin: &Path) -> Result<Option<Envoy>, Fault> {
+pub(super) fn read(
+    fields: &Fields<'_>,
+    control: Option<&ControlPlane>,
+    origin: &Path,
+) -> Result<Option<Envoy>, Fault> {
     let Some(node) = fields.optional("envoy") else {
         return Ok(None);
     };
@@ -39,7 +43,7 @@ pub(super) fn read(fields: &Fields<'_>, origin: &Path) -> Result<Option<Envoy>, 
         access_log: switch("accessLog")?,
         stats: switch("stats")?,
     };
-    check_beside(fields, node).map(|()| Some(envoy))
+    check_beside(fields, control, node).map(|()| Some(envoy))
 }
 
 fn folder(node: &Node, origin: &Path) -> Result<std::path::PathBuf, Fault> {
@@ -53,10 +57,19 @@ fn folder(node: &Node, origin: &Path) -> Result<std::path::PathBuf, Fault> {
 }
 
 /// What goes with an Envoy.
-fn check_beside(fields: &Fields<'_>, node: &Node) -> Result<(), Fault> {
-    if fields.optional("control").is_none() {
+fn check_beside(
+    fields: &Fields<'_>,
+    control: Option<&ControlPlane>,
+    node: &Node,
+) -> Result<(), Fault> {
+    let Some(control) = control else {
         let hint = "add `control`, or let the sidecar serve itself";
         return Err(node.fault("`envoy` is told what to do by a control plane", hint));
+    };
+    if !matches!(control.tls, Trust::Mesh(_)) {
+        let hint = "connect Envoy itself with another one, and remove `envoy`";
+        let message = "`envoy` gets its certificate from the mesh's own control plane";
+        return Err(node.fault(message, hint));
     }
     for (key, hint) in ELSEWHERE {
         if let Some(other) = fields.optional(key) {

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use model::{AccessLog, ControlPlane, IdentityFiles, Limits, LogFormat, TokenSource, Workload};
-use yaml::{Fault, Fields, Kind, Node, Zero, quote};
+use model::{AccessLog, IdentityFiles, Limits, LogFormat, Workload};
+use yaml::{Fault, Fields, Node, Zero, quote};
 
 use super::names::{self, Addresses};
 
@@ -27,16 +27,6 @@ pub(super) const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSP
 
 pub(super) const WORKLOAD_KEYS: &[&str] = &["name", "namespace", "serviceAccount"];
 pub(super) const IDENTITY_KEYS: &[&str] = &["certificate", "key", "trustBundle", "trustDomain"];
-pub(super) const CONTROL_KEYS: &[&str] = &[
-    "addresses",
-    "identity",
-    "trustBundle",
-    "trustDomain",
-    "token",
-    "state",
-    "renewalSpread",
-];
-pub(super) const TOKEN_KEYS: &[&str] = &["file"];
 pub(super) const ACCESS_LOG_KEYS: &[&str] = &["path", "format"];
 pub(super) const LIMITS_KEYS: &[&str] = &[
     "headBytes",
@@ -84,46 +74,7 @@ pub(super) fn identity(node: &Node, origin: &Path) -> Result<IdentityFiles, Faul
     })
 }
 
-pub(super) fn control(node: &Node, origin: &Path) -> Result<ControlPlane, Fault> {
-    let fields = Fields::open(node, "the control plane", CONTROL_KEYS)?;
-    let addresses = fields.required("addresses")?;
-    let trust_domain = fields.map("trustDomain", trust_domain)?;
-    let trust_domain = trust_domain.unwrap_or_else(|| "cluster.local".to_owned());
-    let control = ControlPlane {
-        addresses: addresses
-            .list()?
-            .iter()
-            .map(Node::address)
-            .collect::<Result<_, _>>()?,
-        identity: match fields.optional("identity") {
-            Some(node) => names::spiffe_id(node)?,
-            None => format!("spiffe://{trust_domain}/ns/leno-system/sa/leno-control"),
-        },
-        trust_bundle: path(fields.required("trustBundle")?, origin)?,
-        trust_domain,
-        token: fields.map("token", |node| token(node, origin))?,
-        state: fields.map("state", |node| path(node, origin))?,
-        renewal_spread: fields
-            .map("renewalSpread", |node| node.duration(Zero::Allowed))?
-            .unwrap_or(ControlPlane::RENEWAL_SPREAD),
-    };
-    match control.addresses.is_empty() {
-        true => Err(addresses.fault("no address is listed", "add one, as ip:port")),
-        false => Ok(control),
-    }
-}
-
-fn token(node: &Node, origin: &Path) -> Result<TokenSource, Fault> {
-    if let Kind::Scalar { .. } = node.kind {
-        return node
-            .choice(&[("stdin", ())])
-            .map(|()| TokenSource::StandardInput);
-    }
-    let fields = Fields::open(node, "the token", TOKEN_KEYS)?;
-    Ok(TokenSource::At(path(fields.required("file")?, origin)?))
-}
-
-fn trust_domain(node: &Node) -> Result<String, Fault> {
+pub(super) fn trust_domain(node: &Node) -> Result<String, Fault> {
     let word = node.text()?;
     if identity::spiffe::check_trust_domain(word).is_ok() {
         return Ok(word.to_owned());

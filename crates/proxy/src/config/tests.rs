@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::{
     Backend, Balance, Direction, Filter, HostMatch, Limits, ListenerProtocol, Protocol,
-    ProxyProtocol, TlsMode, TokenSource, Transport,
+    ProxyProtocol, TlsMode, TokenSource, Transport, XdsVariant,
 };
 
 use super::*;
@@ -31,9 +31,13 @@ fn parse(text: &str) -> Result<Config, Fault> {
 }
 
 fn example() -> &'static str {
+    example_at(1)
+}
+
+fn example_at(place: usize) -> &'static str {
     DOCUMENTATION
         .split("```yaml\n")
-        .nth(1)
+        .nth(place)
         .unwrap()
         .split("```")
         .next()
@@ -170,7 +174,8 @@ fn the_documentation_names_every_key() {
         KEYS,
         sections::WORKLOAD_KEYS,
         sections::IDENTITY_KEYS,
-        sections::CONTROL_KEYS,
+        control::CONTROL_KEYS,
+        control::TLS_KEYS,
         envoy::KEYS,
         sections::ACCESS_LOG_KEYS,
         sections::LIMITS_KEYS,
@@ -200,12 +205,14 @@ const TOLD: &str = "workload: {name: web, serviceAccount: web}\ncontrol:\n  addr
 fn a_sidecar_that_is_told_has_no_listeners_of_its_own() {
     let config = parse(TOLD).unwrap();
     assert!(config.listeners.is_empty() && config.clusters.is_empty());
-    let control = config.control.unwrap();
+    let Trust::Mesh(membership) = config.control.unwrap().tls else {
+        panic!("it is the mesh's own")
+    };
     assert_eq!(
-        control.identity,
+        membership.identity,
         "spiffe://cluster.local/ns/leno-system/sa/leno-control"
     );
-    assert_eq!(control.token, Some(TokenSource::StandardInput));
+    assert_eq!(membership.token, Some(TokenSource::StandardInput));
     for (more, expected) in [
         (
             "clusters: []\n",
@@ -230,6 +237,76 @@ fn a_sidecar_that_is_told_has_no_listeners_of_its_own() {
     let secret = TOLD.replace("stdin", "environment");
     let fault = parse(&secret).unwrap_err().to_string();
     assert!(fault.contains("`environment` is not a choice"), "{fault}");
+}
+
+#[test]
+fn a_control_plane_of_others_is_reached_in_its_own_way() {
+    let told = |control: &str| parse(&format!("workload: {{name: web}}\ncontrol: {control}\n"));
+    let plane = |control: &str| told(control).unwrap().control.unwrap();
+    let local = plane(
+        "{addresses: ['unix:xds.sock', '127.0.0.1:18000', '[::1]:1'], tls: plaintext, \
+         xds: stateOfTheWorld, node: {id: test-id}}",
+    );
+    assert_eq!(
+        (local.xds, &local.tls),
+        (XdsVariant::StateOfTheWorld, &Trust::Plaintext)
+    );
+    let addresses: Vec<_> = local.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        addresses,
+        ["unix:/etc/leno/xds.sock", "127.0.0.1:18000", "[::1]:1"]
+    );
+    assert_eq!(local.node.unwrap().id, "test-id");
+    assert!(parse(example_at(2)).unwrap().control.is_some());
+    let remote = plane("{addresses: ['10.0.0.1:1'], tls: {name: xds.example, trustBundle: ca}}");
+    let Trust::Files(tls) = remote.tls else {
+        panic!()
+    };
+    assert_eq!((&*tls.name, tls.own), ("xds.example", None));
+    let both = "identity: {certificate: a, key: b, trustBundle: c}\n";
+    let control = format!("{{addresses: ['127.0.0.1:1'], tls: plaintext}}\n{both}");
+    assert!(
+        told(&control).unwrap().identity.is_some(),
+        "of the mesh, from files"
+    );
+    for (control, expected) in [
+        (
+            "{addresses: ['10.0.0.1:1'], tls: plaintext}",
+            "does not leave this machine",
+        ),
+        (
+            "{addresses: ['unix:a'], trustBundle: ca}",
+            "on a unix socket",
+        ),
+        (
+            "{addresses: ['1.1.1.1:1'], tls: {name: a, trustBundle: b, key: k}}",
+            "go together",
+        ),
+        (
+            "{addresses: ['1.1.1.1:1'], tls: {name: 'spiffe://a', trustBundle: b}}",
+            "server's name",
+        ),
+        (
+            "{addresses: ['127.0.0.1:1'], tls: plaintext, token: stdin}",
+            "remove `token` or `tls`",
+        ),
+        (
+            "{addresses: ['127.0.0.1:1'], tls: off}",
+            "`off` is not a choice",
+        ),
+        ("{addresses: ['127.0.0.1:1'], tls: mesh}", "`trustBundle`"),
+        (
+            "{addresses: ['127.0.0.1:1'], tls: plaintext, xds: rest}",
+            "`rest` is not a choice",
+        ),
+        (
+            "{addresses: ['127.0.0.1:1'], tls: plaintext}\nlisteners: []",
+            "remove `listeners`",
+        ),
+    ] {
+        let fault = told(control).unwrap_err().to_string();
+        assert!(fault.contains(expected), "{control}: {fault}");
+    }
 }
 
 #[test]

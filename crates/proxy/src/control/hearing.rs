@@ -3,29 +3,36 @@
 
 use super::{Agent, Scope};
 use crate::log;
+use anyhow::Context;
+use bytes::Bytes;
 use identity::SpiffeId;
 use identity::serving::Certificate;
-use model::{Endpoint, TrustBundle};
+use model::{Edge, Endpoint, Listener, TlsMode, TrustBundle};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
-use xds::delta::client::Update;
+use xds::TRUST_BUNDLE;
 use xds::kind::Kind;
-use xds::proto::discovery::DeltaDiscoveryResponse;
 use xds::resource::{self, Resource};
+use xds::update::Update;
 
 /// Refusals of one response that are said; of more only how many there are.
 const REASONS_MAX: usize = 8;
 
 impl Agent {
     /// Takes what can be used of a response, and remembers why the rest cannot.
-    pub(super) fn hear(&mut self, response: DeltaDiscoveryResponse) {
-        self.is_doubted = false;
-        let update = match self.machine.on_response(response) {
-            Ok(update) => update,
-            Err(error) => {
-                return log::warn(format_args!("a response of the control plane: {error}"));
-            }
-        };
+    ///
+    /// # Errors
+    /// The message is none.
+    pub(super) fn hear(&mut self, message: Bytes) -> anyhow::Result<()> {
+        self.believed();
+        match self.machine.on_response(message)? {
+            Ok(update) => self.apply(&update),
+            Err(error) => log::warn(format_args!("a response of the control plane: {error}")),
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, update: &Update) {
         let mut refused = BTreeSet::new();
         let mut why = Vec::new();
         for added in &update.added {
@@ -39,7 +46,7 @@ impl Agent {
             .removed
             .iter()
             .for_each(|name| self.mesh.remove(update.kind, name));
-        self.answer(&update, &refused, &join(&why));
+        self.answer(update, &refused, &join(&why));
         self.changed.get_or_insert_with(Instant::now);
     }
 
@@ -63,22 +70,34 @@ impl Agent {
             decoded.value.name()
         );
         self.status.ignored(&decoded.ignored);
-        match &decoded.value {
-            Resource::Cluster(cluster) => self.check_peers(&cluster.endpoints)?,
-            Resource::Endpoints { endpoints, .. } => self.check_peers(endpoints)?,
-            Resource::Bundle(bundle) => self.trust(bundle)?,
-            Resource::Certificate(told) => drop(Certificate::from_pem(&told.chain, &told.key)?),
-            Resource::Listener(_) | Resource::Routes { .. } => {}
+        self.check(&decoded.value)?;
+        if let Resource::Bundle(bundle) = &decoded.value {
+            self.trust(bundle)?;
         }
         self.mesh.add(decoded.value);
         Ok(())
+    }
+
+    /// Whether it is of use to this sidecar.
+    pub(super) fn check(&self, resource: &Resource) -> anyhow::Result<()> {
+        match resource {
+            Resource::Cluster(cluster) => self.check_peers(&cluster.endpoints),
+            Resource::Endpoints { endpoints, .. } => self.check_peers(endpoints),
+            Resource::Certificate(told) => {
+                Ok(Certificate::from_pem(&told.chain, &told.key).map(drop)?)
+            }
+            Resource::Listener(listener) | Resource::Foreign { listener, .. } => {
+                self.check_listener(listener)
+            }
+            Resource::Bundle(_) | Resource::Routes { .. } => Ok(()),
+        }
     }
 
     /// Nobody of another trust domain can ever answer, and one such endpoint must not keep
     /// everything else from being put to use.
     fn check_peers(&self, endpoints: &[Endpoint]) -> anyhow::Result<()> {
         for id in endpoints.iter().flat_map(|endpoint| &endpoint.identities) {
-            let (parsed, ours) = (SpiffeId::parse(id)?, &self.plane.trust_domain);
+            let (parsed, ours) = (SpiffeId::parse(id)?, self.trust_domain()?);
             let is_ours = parsed.trust_domain() == ours && !parsed.path().is_empty();
             anyhow::ensure!(
                 is_ours,
@@ -88,10 +107,32 @@ impl Agent {
         Ok(())
     }
 
+    /// Without a certificate it could not be served, or would be in plaintext.
+    fn check_listener(&self, listener: &Listener) -> anyhow::Result<()> {
+        let is_secured =
+            listener.tls != TlsMode::Disabled || matches!(listener.edge, Some(Edge::Tls(_)));
+        match is_secured {
+            true => self.trust_domain().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Of this sidecar's own certificate.
+    fn trust_domain(&self) -> anyhow::Result<&str> {
+        let ours = self.trust_domain.as_deref();
+        ours.context(
+            "it needs a certificate of the mesh, and this sidecar has none; give it one, \
+             `identity` in its configuration",
+        )
+    }
+
     fn trust(&mut self, bundle: &TrustBundle) -> anyhow::Result<()> {
-        let leaf = self.leaf.as_mut();
+        let Some(member) = &mut self.member else {
+            anyhow::bail!("whom this sidecar trusts stands in a file, `identity.trustBundle`");
+        };
+        let leaf = member.leaf.as_mut();
         let leaf = leaf.expect("nobody is heard who was not proven to");
-        leaf.trust(bundle, self.plane.renewal_spread)?;
+        leaf.trust(bundle, member.terms.renewal_spread)?;
         self.status.certificate(leaf);
         Ok(())
     }
@@ -101,8 +142,11 @@ impl Agent {
         if self.scope == Scope::Names {
             return;
         }
+        // Unless a file has it.
+        let bundle = self.member.is_some().then_some(TRUST_BUNDLE);
+        let secrets = self.mesh.wanted_certificates().chain(bundle).collect();
         let wanted = [
-            (Kind::Secret, self.mesh.wanted_secrets()),
+            (Kind::Secret, secrets),
             (Kind::Routes, self.mesh.wanted_routes()),
             (Kind::Endpoints, self.mesh.wanted_endpoints()),
         ];

@@ -8,7 +8,7 @@ use anyhow::Context;
 use identity::credentials::{Credentials, Parts};
 use identity::key::{self, PrivateKey};
 use identity::{SpiffeId, TrustBundle, renewal};
-use model::ControlPlane;
+use model::Membership;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use xds::grpc::client::Channel;
@@ -74,15 +74,15 @@ pub(super) async fn request(
 }
 
 /// What the control plane is trusted by at first.
-pub(super) fn read_bundle(plane: &ControlPlane) -> anyhow::Result<Arc<TrustBundle>> {
-    let pem = read_authorities(plane)?;
-    let bundle = TrustBundle::from_pem(&pem, "", &plane.trust_domain, SystemTime::now())?;
+pub(super) fn read_bundle(terms: &Membership) -> anyhow::Result<Arc<TrustBundle>> {
+    let pem = read_authorities(terms)?;
+    let bundle = TrustBundle::from_pem(&pem, "", &terms.trust_domain, SystemTime::now())?;
     Ok(Arc::new(bundle))
 }
 
 /// The same as PEM.
-pub(super) fn read_authorities(plane: &ControlPlane) -> anyhow::Result<String> {
-    let path = &plane.trust_bundle;
+pub(super) fn read_authorities(terms: &Membership) -> anyhow::Result<String> {
+    let path = &terms.trust_bundle;
     std::fs::read_to_string(path)
         .with_context(|| format!("the trust bundle {} cannot be read", path.display()))
 }

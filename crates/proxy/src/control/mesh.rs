@@ -7,9 +7,8 @@ use std::sync::Arc;
 use crate::edge::Certificates;
 use identity::serving::Certificate;
 use model::{Cluster, Discovery, Edge, Endpoint, Listener, Protocol, Route, TrustBundle};
-use xds::TRUST_BUNDLE;
 use xds::kind::Kind;
-use xds::listener::has_routes;
+use xds::listener::{RouteSource, has_routes};
 use xds::resource::Resource;
 use xds::secret::Certificate as Told;
 
@@ -17,7 +16,10 @@ use xds::secret::Certificate as Told;
 #[derive(Default)]
 pub(super) struct Mesh {
     listeners: BTreeMap<String, Listener>,
-    /// By the names of the listeners that they belong to.
+    /// Where the routes of listeners come from that do not have them under their own name.
+    sources: BTreeMap<String, RouteSource>,
+    /// By their names, which are those of the listeners that they belong to unless these say
+    /// otherwise.
     routes: BTreeMap<String, Vec<Route>>,
     clusters: BTreeMap<String, Cluster>,
     /// By cluster.
@@ -34,6 +36,11 @@ impl Mesh {
     pub(super) fn add(&mut self, resource: Resource) {
         match resource {
             Resource::Listener(listener) => {
+                self.sources.remove(&listener.name);
+                self.listeners.insert(listener.name.clone(), listener);
+            }
+            Resource::Foreign { listener, routes } => {
+                self.sources.insert(listener.name.clone(), routes);
                 self.listeners.insert(listener.name.clone(), listener);
             }
             Resource::Routes { listener, routes } => {
@@ -77,8 +84,11 @@ impl Mesh {
         match kind {
             Kind::Listener => {
                 self.listeners.remove(name);
-                self.routes.remove(name);
+                self.sources.remove(name);
                 self.used.remove(name);
+                if !self.wanted_routes().contains(name) {
+                    self.routes.remove(name);
+                }
             }
             Kind::Cluster => {
                 self.clusters.remove(name);
@@ -137,6 +147,9 @@ impl Mesh {
         match kind {
             Kind::Listener => {
                 let mut listener = self.listeners.get(name)?.clone();
+                if let Some(routes) = self.sources.get(name).cloned() {
+                    return Some(Resource::Foreign { listener, routes });
+                }
                 let routes = self.routes.get(name).filter(|_| has_routes(&listener));
                 routes
                     .into_iter()
@@ -171,21 +184,37 @@ impl Mesh {
 
     /// Whose routes are to be asked for.
     pub(super) fn wanted_routes(&self) -> BTreeSet<&str> {
-        let with_routes = self
-            .listeners
-            .values()
-            .filter(|listener| has_routes(listener));
-        with_routes.map(|listener| &*listener.name).collect()
+        let listeners = self.listeners.values();
+        listeners
+            .filter_map(|listener| self.routes_name(listener))
+            .collect()
     }
 
-    /// The trust bundle, and the certificates that some listener shows.
-    pub(super) fn wanted_secrets(&self) -> BTreeSet<&str> {
+    /// What the routes of a listener are called, if they come by themselves.
+    fn routes_name<'a>(&'a self, listener: &'a Listener) -> Option<&'a str> {
+        match self.sources.get(&listener.name) {
+            None | Some(RouteSource::Own) => has_routes(listener).then_some(&listener.name),
+            Some(RouteSource::Named(name)) => Some(name),
+            Some(RouteSource::Inline(_)) => None,
+        }
+    }
+
+    /// The routes of a listener, as far as they are known.
+    fn routes_of<'a>(&'a self, listener: &'a Listener) -> Option<&'a Vec<Route>> {
+        match (self.sources.get(&listener.name), self.routes_name(listener)) {
+            (_, Some(name)) => self.routes.get(name),
+            (Some(RouteSource::Inline(routes)), None) => Some(routes),
+            (_, None) => Some(&listener.routes),
+        }
+    }
+
+    /// The certificates that some listener shows.
+    pub(super) fn wanted_certificates(&self) -> impl Iterator<Item = &str> {
         let shown = self.listeners.values().filter_map(|it| match &it.edge {
             Some(Edge::Tls(shown)) => Some(shown),
             Some(Edge::Plaintext) | None => None,
         });
-        let names = shown.flatten().map(|shown| &*shown.certificate);
-        names.chain([TRUST_BUNDLE]).collect()
+        shown.flatten().map(|shown| &*shown.certificate)
     }
 
     /// The clusters whose endpoints are to be asked for.
@@ -202,12 +231,9 @@ impl Mesh {
 
     /// The clusters that a listener leads to.
     fn led_to(&self, listener: &str) -> impl Iterator<Item = &str> {
-        let own = self
-            .listeners
-            .get(listener)
-            .map(|listener| &listener.routes);
-        let told = self.routes.get(listener);
-        let routes = own.into_iter().chain(told).flatten();
+        let listener = self.listeners.get(listener);
+        let routes = listener.and_then(|listener| self.routes_of(listener));
+        let routes = routes.into_iter().flatten();
         routes.flat_map(|route| route.backends.iter().map(|backend| &*backend.cluster))
     }
 
@@ -244,10 +270,7 @@ impl Mesh {
     }
 
     fn complete(&self, listener: &Listener) -> Option<Listener> {
-        if !has_routes(listener) {
-            return Some(listener.clone());
-        }
-        let routes = self.routes.get(&listener.name)?.clone();
+        let routes = self.routes_of(listener)?.clone();
         Some(Listener {
             routes,
             ..listener.clone()

@@ -2,13 +2,15 @@
 //! life kept on disk. Called by `app` once.
 
 use super::leaf::{self, Leaf};
+use super::machine::Machine;
+use super::member::Member;
 use super::mesh::Mesh;
 use super::store::{One, Store};
 use super::{Agent, Scope, Status};
 use crate::log;
 use anyhow::Context;
 use identity::SpiffeId;
-use model::{Config, ControlPlane, TokenSource, Workload};
+use model::{Config, ControlPlane, TokenSource, Trust, Workload};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::sync::Arc;
@@ -16,7 +18,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use xds::TRUST_BUNDLE;
 use xds::delta::WILDCARD;
-use xds::delta::client::Client;
 use xds::kind::Kind;
 use xds::proto::discovery::Node;
 use xds::resource;
@@ -27,8 +28,8 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 const USER_AGENT: &str = "leno-proxy";
 
 impl Agent {
-    /// For the workload of `config`; takes up what was kept on disk, and reads its token: it may be
-    /// that nobody takes the certificate that was kept any more.
+    /// For the workload of `config`, under `plane`; takes up what was kept on disk, and reads its
+    /// token: it may be that nobody takes the certificate that was kept any more.
     ///
     /// # Errors
     /// When the token or the directory for the state cannot be read, or the workload has no name.
@@ -37,25 +38,18 @@ impl Agent {
         config: &Config,
         wanted: mpsc::UnboundedReceiver<Arc<str>>,
     ) -> anyhow::Result<Self> {
-        let Workload {
-            name,
-            namespace,
-            service_account,
-        } = &config.workload;
+        let member = member(plane, &config.workload)?;
+        let files = config.identity.as_ref().map(|files| &files.trust_domain);
+        let signed = member.as_ref().map(|member| &member.terms.trust_domain);
+        let trust_domain = signed.or(files).cloned();
         let scope = match config.envoy {
             None => Scope::Everything,
             Some(_) => Scope::Names,
         };
-        let id = SpiffeId::of_service_account(&plane.trust_domain, namespace, service_account)?;
-        let node = Node {
-            id: format!("{name}.{namespace}"),
-            cluster: service_account.clone(),
-            user_agent_name: USER_AGENT.to_owned(),
-            user_agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Node::default()
-        };
-        let mut machine = Client::new(node);
-        machine.subscribe(Kind::Secret, [TRUST_BUNDLE]);
+        let mut machine = Machine::new(plane.xds, node(plane, &config.workload));
+        if member.is_some() {
+            machine.subscribe(Kind::Secret, [TRUST_BUNDLE]);
+        }
         if scope == Scope::Everything {
             machine.subscribe(Kind::Cluster, [WILDCARD]);
         }
@@ -63,13 +57,10 @@ impl Agent {
         let mut agent = Self {
             plane: plane.clone(),
             scope,
-            id,
             machine,
             mesh: Mesh::default(),
-            leaf: None,
-            token: None,
-            token_key: None,
-            is_doubted: false,
+            member,
+            trust_domain,
             store: plane.state.as_deref().map(Store::open).transpose()?,
             wanted,
             status: Status::default(),
@@ -79,13 +70,16 @@ impl Agent {
             kept_at: None,
             keeping: None,
         };
+        agent.subscribe();
         agent.restore();
-        let token = match plane.token.as_ref().map(read_token).transpose() {
-            // Whoever has a certificate may do without.
-            Err(_) if agent.leaf.is_some() => None,
-            token => token?,
-        };
-        agent.token = token.filter(|token| !token.is_empty());
+        if let Some(member) = &mut agent.member {
+            let token = match member.terms.token.as_ref().map(read_token).transpose() {
+                // Whoever has a certificate may do without.
+                Err(_) if member.leaf.is_some() => None,
+                token => token?,
+            };
+            member.token = token.filter(|token| !token.is_empty());
+        }
         Ok(agent)
     }
 
@@ -96,16 +90,23 @@ impl Agent {
             log::warn(format_args!("what was kept cannot be used: {error:#}"));
             Vec::new()
         });
-        self.leaf = self.restore_leaf(store, &resources);
-        let Some(leaf) = &self.leaf else { return };
-        self.status.certificate(leaf);
+        if let Some(member) = &mut self.member {
+            member.leaf = member.restore_leaf(store, &resources);
+            let Some(leaf) = &member.leaf else { return };
+            self.status.certificate(leaf);
+        }
         self.changed = Some(Instant::now());
         let scope = self.scope;
-        let usable: Vec<_> = resources
-            .iter()
-            .filter(|one| scope.has(one.kind))
-            .filter(|one| self.mesh.restore(one))
-            .collect();
+        let usable = resources.iter().filter(|one| scope.has(one.kind));
+        let usable = usable.filter(|one| match self.restored(one) {
+            Ok(()) => true,
+            Err(error) => {
+                let (kind, name) = (one.kind.label(), one.name.escape_debug());
+                log::warn(format_args!("kept {kind} {name}: {error:#}"));
+                false
+            }
+        });
+        let usable: Vec<_> = usable.collect();
         self.mesh.recall_use();
         self.subscribe();
         for one in usable {
@@ -113,6 +114,16 @@ impl Agent {
         }
     }
 
+    /// Takes up one resource that was kept.
+    fn restored(&mut self, one: &One) -> anyhow::Result<()> {
+        let decoded = resource::decode(one.kind, &one.value)?;
+        self.check(&decoded.value)?;
+        self.mesh.add(decoded.value);
+        Ok(())
+    }
+}
+
+impl Member {
     /// The certificate that was kept, checked with the authorities that were kept with it, or with
     /// those of the first start.
     fn restore_leaf(&self, store: &Store, resources: &[One]) -> Option<Leaf> {
@@ -127,7 +138,7 @@ impl Agent {
             .trusted(resources)
             .and_then(|(authorities, revocations)| {
                 let trusted = (&*authorities, &*revocations);
-                let leaf = Leaf::read(Arc::new(key), chain, trusted, &self.plane.trust_domain)?;
+                let leaf = Leaf::read(Arc::new(key), chain, trusted, &self.terms.trust_domain)?;
                 leaf.check_id(&self.id).map(|()| leaf)
             });
         // It may be over; there may be a token.
@@ -146,23 +157,36 @@ impl Agent {
             Some(resource::Resource::Bundle(bundle)) => {
                 Ok((bundle.authorities, bundle.revocations))
             }
-            _ => Ok((leaf::read_authorities(&self.plane)?, String::new())),
+            _ => Ok((leaf::read_authorities(&self.terms)?, String::new())),
         }
     }
 }
 
-impl Mesh {
-    /// Whether a resource that was kept could be taken up.
-    fn restore(&mut self, one: &One) -> bool {
-        match resource::decode(one.kind, &one.value) {
-            Ok(decoded) => self.add(decoded.value),
-            Err(error) => {
-                let (kind, name) = (one.kind.label(), one.name.escape_debug());
-                log::warn(format_args!("kept {kind} {name}: {error}"));
-                return false;
-            }
-        }
-        true
+/// The member of the mesh that the sidecar is, or is to be.
+fn member(plane: &ControlPlane, workload: &Workload) -> anyhow::Result<Option<Member>> {
+    let Trust::Mesh(terms) = &plane.tls else {
+        return Ok(None);
+    };
+    let (namespace, account) = (&workload.namespace, &workload.service_account);
+    let id = SpiffeId::of_service_account(&terms.trust_domain, namespace, account)?;
+    Ok(Some(Member::new(terms.clone(), id)))
+}
+
+/// As what the sidecar introduces itself.
+fn node(plane: &ControlPlane, workload: &Workload) -> Node {
+    let (id, cluster) = match &plane.node {
+        Some(node) => (node.id.clone(), node.cluster.clone()),
+        None => (
+            format!("{}.{}", workload.name, workload.namespace),
+            workload.service_account.clone(),
+        ),
+    };
+    Node {
+        id,
+        cluster,
+        user_agent_name: USER_AGENT.to_owned(),
+        user_agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Node::default()
     }
 }
 

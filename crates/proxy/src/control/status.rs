@@ -2,9 +2,9 @@
 //! Written by `control`, shown by `admin`. Holds no key and no token.
 
 use super::leaf::Leaf;
+use model::ControlAddress;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::SystemTime;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -19,13 +19,14 @@ const IGNORED_MAX: usize = 256;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
     /// Who it is with now.
-    connected: Option<SocketAddr>,
+    connected: Option<String>,
     /// Since when that is, or is not (RFC 3339).
     since: String,
     /// Why the last connection ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    /// When the certificate ends (RFC 3339).
+    /// When the certificate ends (RFC 3339), if the control plane signs it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     certificate_until: String,
     kinds: BTreeMap<&'static str, Heard>,
     /// Paths of fields that were not understood and need not be, with how often they came.
@@ -43,8 +44,8 @@ struct Heard {
 }
 
 impl Status {
-    pub(super) fn connected(&mut self, address: SocketAddr) {
-        self.connected = Some(address);
+    pub(super) fn connected(&mut self, address: &ControlAddress) {
+        self.connected = Some(address.to_string());
         self.since = now();
     }
 
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn why_it_ended_is_shown_until_it_ends_well() {
         let mut status = Status::default();
-        status.connected("127.0.0.1:15128".parse().unwrap());
+        status.connected(&ControlAddress::Ip("127.0.0.1:15128".parse().unwrap()));
         assert!(status.is_connected());
         status.disconnected(Some("gone"));
         assert!(!status.is_connected());

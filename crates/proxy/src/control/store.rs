@@ -3,6 +3,7 @@
 //! and all in it is for its owner alone; each file is replaced in one step.
 
 use super::leaf::Leaf;
+use super::machine::Machine;
 use super::mesh::Mesh;
 use anyhow::Context;
 use bytes::Bytes;
@@ -12,7 +13,6 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use xds::delta::client::Client;
 use xds::kind::Kind;
 use xds::proto::discovery::{DeltaDiscoveryResponse, Resource};
 use xds::proto::google::Any;
@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// What `mesh` has, in the versions that `machine` accepted, as it is written.
-    pub(super) fn encode(mesh: &Mesh, machine: &Client) -> anyhow::Result<Vec<u8>> {
+    pub(super) fn encode(mesh: &Mesh, machine: &Machine) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for kind in Kind::ALL {
             let mut response = DeltaDiscoveryResponse {
@@ -152,6 +152,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::XdsVariant;
     use xds::TRUST_BUNDLE;
     use xds::proto::discovery::Node;
     use xds::resource::Resource as Part;
@@ -167,7 +168,10 @@ mod tests {
     /// A store in `dir/state` to which a trust bundle was saved.
     fn saved(dir: &Path) -> Store {
         let store = Store::open(&dir.join("state")).unwrap();
-        let (mut mesh, mut machine) = (Mesh::default(), Client::new(Node::default()));
+        let (mut mesh, mut machine) = (
+            Mesh::default(),
+            Machine::new(XdsVariant::Delta, Node::default()),
+        );
         mesh.add(Part::Bundle(bundle()));
         machine.subscribe(Kind::Secret, [TRUST_BUNDLE]);
         machine.restore(Kind::Secret, TRUST_BUNDLE, "7");

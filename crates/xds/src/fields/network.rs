@@ -6,6 +6,7 @@ use super::Rule::{Any, Ignored, Message as Of, Read, Refused};
 use super::core::CONFIG_SOURCE;
 use super::google::BOOL_VALUE;
 use super::rbac::HTTP_RBAC;
+use super::route::ROUTE_CONFIGURATION;
 use super::{many, one};
 
 pub(super) static HTTP_CONNECTION_MANAGER: Message = Message {
@@ -14,7 +15,7 @@ pub(super) static HTTP_CONNECTION_MANAGER: Message = Message {
         one(1, "codec_type", Refused),
         one(2, "stat_prefix", Read),
         one(3, "rds", Of(&RDS)),
-        one(4, "route_config", Refused),
+        one(4, "route_config", Of(&ROUTE_CONFIGURATION)),
         many(5, "http_filters", Of(&HTTP_FILTER)),
         one(6, "add_user_agent", Refused),
         one(7, "tracing", Ignored),
@@ -76,7 +77,7 @@ pub(super) static HTTP_CONNECTION_MANAGER: Message = Message {
         one(61, "forward_proto_config", Refused),
         one(62, "drain_timeout_jitter", Ignored),
     ],
-    oneofs: &[],
+    oneofs: &[&[3, 4]],
 };
 
 pub(super) static RDS: Message = Message {

@@ -359,3 +359,9 @@ fn depth_is_bounded() {
     let bytes = field(6, &field(1, &entry(&fields)));
     check_bytes(Kind::Listener, &bytes, Err("holds too many messages"));
 }
+
+#[test]
+fn the_page_about_fields_is_fresh() {
+    let page = include_str!("../../../../docs/xds-fields.md");
+    assert!(page == document(), "run `cargo xtask fields`");
+}

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use h2::PingPong;
 use h2::client::{Builder, Connection, SendRequest};
 use http::header::{CONTENT_TYPE as CONTENT_TYPE_NAME, HeaderMap, HeaderValue, TE};
+use http::uri::{Authority, Scheme};
 use http::{Method, Request, Uri};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,6 +21,8 @@ const HEADER_BYTES_MAX: u32 = 16 << 10;
 #[derive(Clone, Debug)]
 pub struct Channel {
     requests: SendRequest<Bytes>,
+    scheme: Scheme,
+    authority: Authority,
 }
 
 /// What moves the bytes of a [`Channel`]. Nothing happens on the channel unless this runs.
@@ -46,7 +49,12 @@ where
     let pings = connection
         .ping_pong()
         .expect("nobody else has asked for it");
-    Ok((Channel { requests }, Driver { connection, pings }))
+    let channel = Channel {
+        requests,
+        scheme: Scheme::HTTPS,
+        authority: Authority::from_static(AUTHORITY),
+    };
+    Ok((channel, Driver { connection, pings }))
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
@@ -64,13 +72,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
 }
 
 impl Channel {
+    /// The same with other words for whom is called, for servers that go by them.
+    #[must_use]
+    pub fn calling(self, scheme: Scheme, authority: Authority) -> Self {
+        Self {
+            scheme,
+            authority,
+            ..self
+        }
+    }
+
     /// Opens a stream of messages both ways. `path` is `/SERVICE/METHOD`. That the peer takes it is
     /// known with the first message.
     ///
     /// # Errors
     /// [`Error::Http2`], [`Error::Unwritable`].
     pub async fn bidi(&self, path: &str, metadata: HeaderMap) -> Result<(Sender, Receiver), Error> {
-        let request = head(path, metadata)?;
+        let request = self.head(path, metadata)?;
         let mut requests = self.requests.clone().ready().await?;
         let (response, body) = requests.send_request(request, false)?;
         let receiver = Receiver::of_caller(response, MESSAGE_BYTES_MAX);
@@ -98,18 +116,18 @@ impl Channel {
             Some(_) => Err(Error::Ended),
         }
     }
-}
 
-fn head(path: &str, metadata: HeaderMap) -> Result<Request<()>, Error> {
-    let uri = Uri::builder()
-        .scheme("https")
-        .authority(AUTHORITY)
-        .path_and_query(path)
-        .build()?;
-    let mut request = Request::builder().method(Method::POST).uri(uri).body(())?;
-    let headers = request.headers_mut();
-    *headers = metadata;
-    headers.insert(CONTENT_TYPE_NAME, HeaderValue::from_static(CONTENT_TYPE));
-    headers.insert(TE, HeaderValue::from_static("trailers"));
-    Ok(request)
+    fn head(&self, path: &str, metadata: HeaderMap) -> Result<Request<()>, Error> {
+        let uri = Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(self.authority.clone())
+            .path_and_query(path)
+            .build()?;
+        let mut request = Request::builder().method(Method::POST).uri(uri).body(())?;
+        let headers = request.headers_mut();
+        *headers = metadata;
+        headers.insert(CONTENT_TYPE_NAME, HeaderValue::from_static(CONTENT_TYPE));
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        Ok(request)
+    }
 }

@@ -49,6 +49,14 @@ impl Sender {
         self.write(encode(message)).await
     }
 
+    /// Sends one message that is encoded already.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn send_bytes(&mut self, message: Bytes) -> Result<(), Error> {
+        self.send_parts(&[message]).await
+    }
+
     /// Sends one message that lies in `parts`. Only one frame of it is copied at a time, and what
     /// fills frames by itself not at all.
     ///

@@ -4,7 +4,7 @@
 
 use model::{Direction, Listener, ListenerProtocol, Route, Shown, TlsMode};
 
-use super::http::{self, Http};
+use super::http::{self, Http, RouteSource};
 use super::{edge, opaque};
 use crate::any;
 use crate::envoy::{self, Alpn, Codec};
@@ -262,6 +262,26 @@ impl Plan<'_> {
                 });
             }
         }
+    }
+}
+
+/// Says where the routes of all HTTP chains come from.
+pub(super) fn route_by(chains: &mut [Chain], source: &RouteSource) {
+    for chain in chains {
+        if let Does::Http(http) = &mut chain.does {
+            http.routes.clone_from(source);
+        }
+    }
+}
+
+/// A chain that takes any connection for HTTP is as good as one for plaintext: nothing else is
+/// HTTP.
+pub(super) fn stand_alone(chains: &mut [Chain]) {
+    let [only] = chains else { return };
+    let is_open = only.transport.is_empty() && only.protocols.is_empty();
+    let is_secured = only.mesh.is_some() || only.shown.is_some();
+    if is_open && !is_secured && matches!(only.does, Does::Http(_)) {
+        RAW.clone_into(&mut only.transport);
     }
 }
 

@@ -1,7 +1,7 @@
-//! What HTTP connections of a listener get: an `HttpConnectionManager` whose routes come as a
-//! resource of the listener's name. Called by `listener::chain`.
+//! What HTTP connections of a listener get: an `HttpConnectionManager`, whose routes come as a
+//! resource of the listener's name, unless it is somebody else's. Called by `listener::chain`.
 
-use model::Listener;
+use model::{Listener, Route};
 
 use crate::any::{self, pack, unpack};
 use crate::envoy::{self, Codec};
@@ -13,8 +13,8 @@ use crate::proto::google::BoolValue;
 use crate::proto::listener::Filter;
 use crate::proto::network::{HttpConnections, HttpFilter, Rds, Router, UpgradeConfig};
 use crate::proto::rbac::HttpRbac;
-use crate::route::RBAC;
-use crate::tls;
+use crate::route::{self, RBAC};
+use crate::{check, tls};
 
 const MANAGER: &str = "envoy.filters.network.http_connection_manager";
 const ROUTER: &str = "envoy.filters.http.router";
@@ -24,13 +24,26 @@ const CONNECT: &str = "CONNECT";
 /// Responses keep the header `server` that they came with.
 const PASS_THROUGH: i32 = 2;
 
+/// Where the routes of a listener for HTTP come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RouteSource {
+    /// They are a resource of the listener's name, as ours are.
+    #[default]
+    Own,
+    /// They are a resource of this name.
+    Named(String),
+    /// They came with the listener.
+    Inline(Vec<Route>),
+}
+
 /// Settings of a listener that matter to HTTP only.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Http {
     pub(super) upgrades: Vec<String>,
     pub(super) connect: bool,
     pub(super) request_id: bool,
     pub(super) forwarded_for: bool,
+    pub(super) routes: RouteSource,
 }
 
 impl Http {
@@ -40,6 +53,7 @@ impl Http {
             connect: listener.connect,
             request_id: listener.request_id,
             forwarded_for: listener.forwarded_for,
+            routes: RouteSource::Own,
         }
     }
 }
@@ -52,12 +66,20 @@ pub(super) fn encode(http: &Http, name: &str, codec: Codec, flavour: Flavour) ->
         Flavour::Leno => Router::default(),
         Flavour::Envoy => envoy::router(),
     };
+    let rds = |name: &str| Rds {
+        config_source: Some(tls::ads()),
+        route_config_name: name.to_owned(),
+    };
+    let (rds, route_config) = match &http.routes {
+        RouteSource::Own => (Some(rds(name)), None),
+        RouteSource::Named(other) => (Some(rds(other)), None),
+        // They were checked before.
+        RouteSource::Inline(routes) => (None, route::encode(name, routes, flavour).ok()),
+    };
     let manager = HttpConnections {
         stat_prefix: name.to_owned(),
-        rds: Some(Rds {
-            config_source: Some(tls::ads()),
-            route_config_name: name.to_owned(),
-        }),
+        rds,
+        route_config,
         http_filters: vec![filter(RBAC, &HttpRbac::default()), filter(ROUTER, &router)],
         use_remote_address: Some(BoolValue {
             value: http.forwarded_for,
@@ -100,7 +122,7 @@ pub(super) fn decode(
     let config = filter.typed_config.as_ref();
     let config = config.ok_or_else(|| Error::invalid(&at, "missing; send its settings"))?;
     let manager: HttpConnections = unpack(config, &at)?;
-    check_rds(manager.rds.as_ref(), name, &at.field("rds"))?;
+    let routes = decode_source(&manager, name, &at)?;
     check_filters(&manager.http_filters, &at)?;
     if manager.server_header_transformation != PASS_THROUGH {
         notes.add(&at.field("server_header_transformation"));
@@ -115,15 +137,31 @@ pub(super) fn decode(
         connect: !connect.is_empty(),
         request_id: is_on(manager.generate_request_id, true),
         forwarded_for: is_on(manager.use_remote_address, false),
+        routes,
     })
 }
 
-fn check_rds(rds: Option<&Rds>, name: &str, at: &Place<'_>) -> Result<(), Error> {
-    let Some(rds) = rds.filter(|rds| rds.route_config_name == name) else {
-        let reason = "routes come as a resource of their listener's name; send rds with it";
-        return Err(Error::invalid(at, reason));
+fn decode_source(
+    manager: &HttpConnections,
+    name: &str,
+    at: &Place<'_>,
+) -> Result<RouteSource, Error> {
+    if let Some(routes) = &manager.route_config {
+        let routes = route::decode_all(routes, &at.field("route_config"))?;
+        return Ok(RouteSource::Inline(routes));
+    }
+    let at = at.field("rds");
+    let Some(rds) = &manager.rds else {
+        let reason = "missing; send rds with a name, or route_config";
+        return Err(Error::invalid(&at, reason));
     };
-    tls::check_ads(rds.config_source.as_ref(), &at.field("config_source"))
+    tls::check_ads(rds.config_source.as_ref(), &at.field("config_source"))?;
+    let other = &rds.route_config_name;
+    check::name(other, &at.field("route_config_name"))?;
+    Ok(match other == name {
+        true => RouteSource::Own,
+        false => RouteSource::Named(other.clone()),
+    })
 }
 
 /// The filters must be ours: whoever sends another relies on it.

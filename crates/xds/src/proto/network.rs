@@ -3,6 +3,7 @@
 use super::core::{ConfigSource, Http1ProtocolOptions, Http2ProtocolOptions};
 use super::envoy::{AccessLog, CommonHttpOptions};
 use super::google::{Any, BoolValue, Duration, UInt32Value};
+use super::route::RouteConfiguration;
 
 /// `envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -14,6 +15,8 @@ pub struct HttpConnections {
     pub stat_prefix: String,
     #[prost(message, optional, tag = "3")]
     pub rds: Option<Rds>,
+    #[prost(message, optional, tag = "4")]
+    pub route_config: Option<RouteConfiguration>,
     #[prost(message, repeated, tag = "5")]
     pub http_filters: Vec<HttpFilter>,
     /// Only written, for Envoy.

@@ -21,6 +21,8 @@ use crate::proto::route::{
 /// The HTTP filter whose settings a route may have.
 pub(crate) const RBAC: &str = "envoy.filters.http.rbac";
 
+/// What Envoy has where nothing is said (`RouteAction.timeout`).
+const DEFAULT_TIMEOUT: Time = Time::from_secs(15);
 /// Without the timeout of 15 s that Envoy would have.
 const NO_TIMEOUT: Duration = Duration {
     seconds: 0,
@@ -188,9 +190,12 @@ fn encode_time(time: Time) -> Duration {
 }
 
 fn decode_timeout(action: &RouteAction, at: &Place<'_>) -> Result<Option<Time>, Error> {
-    let Some(timeout) = action.timeout.filter(|timeout| *timeout != NO_TIMEOUT) else {
-        return Ok(None);
+    let Some(timeout) = action.timeout else {
+        return Ok(Some(DEFAULT_TIMEOUT));
     };
+    if timeout == NO_TIMEOUT {
+        return Ok(None);
+    }
     let parts = u64::try_from(timeout.seconds)
         .ok()
         .zip(u32::try_from(timeout.nanos).ok());

@@ -29,7 +29,7 @@ proptest! {
         let travels_whole = match sent {
             Resource::Routes { .. } | Resource::Endpoints { .. } => true,
             Resource::Bundle(_) | Resource::Certificate(_) => true,
-            Resource::Listener(_) | Resource::Cluster(_) => false,
+            Resource::Listener(_) | Resource::Foreign { .. } | Resource::Cluster(_) => false,
         };
         if travels_whole {
             prop_assert_eq!(encode(&sent).unwrap(), encode(&arrived).unwrap());

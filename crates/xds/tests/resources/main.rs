@@ -5,6 +5,7 @@
 
 mod corpus;
 mod examples;
+mod foreign;
 mod journey;
 mod oracle;
 mod refusals;

@@ -352,20 +352,14 @@ fn filters_that_are_not_ours_are_refused() {
     check_change(&http, unknown, wanted);
     let no_router = change(|manager| manager.http_filters.truncate(1));
     check_change(&http, no_router, "the last filter is the router");
-    let other_routes = change(|manager| {
-        manager.rds.as_mut().unwrap().route_config_name = "other".to_owned();
-    });
-    check_change(
-        &http,
-        other_routes,
-        "routes come as a resource of their listener's name",
-    );
+    let no_routes = change(|manager| manager.rds = None);
+    check_change(&http, no_routes, "rds`: missing; send rds with a name");
 }
 
 #[test]
 fn a_listener_without_a_side_or_with_a_timeout_that_closes_is_refused() {
     let tcp = listener(TlsMode::Disabled, ListenerProtocol::Tcp);
-    let side = |listener: &mut Listener| listener.traffic_direction = 0;
+    let side = |listener: &mut Listener| listener.traffic_direction = 3;
     check_change(&tcp, side, "`listener.traffic_direction`: unspecified");
     let closes = |listener: &mut Listener| listener.continue_on_listener_filters_timeout = false;
     check_change(
@@ -434,7 +428,10 @@ fn matchers_that_we_do_not_have_are_refused() {
         caseless,
         "case_sensitive`: paths are compared with case",
     );
-    let with_ports = |it: &mut RouteConfiguration| it.ignore_port_in_host_matching = false;
+    let with_ports = |it: &mut RouteConfiguration| {
+        it.virtual_hosts[0].domains = vec!["hello".to_owned()];
+        it.ignore_port_in_host_matching = false;
+    };
     check_change(
         &all,
         with_ports,
@@ -642,10 +639,10 @@ fn clusters_that_would_be_spoken_to_in_another_way_are_refused() {
     });
     let ring = |it: &mut Cluster| it.lb_policy = 2;
     check_change(&cluster, ring, "`cluster.lb_policy`: not supported");
-    let dns = |it: &mut Cluster| it.r#type = Some(1);
+    let unknown = |it: &mut Cluster| it.r#type = Some(7);
     check_change(
         &cluster,
-        dns,
+        unknown,
         "`cluster.type`: endpoints are given or discovered",
     );
     let unmatched = |it: &mut Cluster| it.transport_socket_matches.clear();

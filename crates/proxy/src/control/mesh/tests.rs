@@ -2,6 +2,7 @@
 
 use super::*;
 use model::{Balance, Direction, ListenerProtocol, TlsMode, Transport};
+use xds::TRUST_BUNDLE;
 
 fn listener(name: &str) -> Listener {
     Listener {
@@ -220,4 +221,40 @@ fn endpoints_of_an_earlier_life_are_asked_for_again_if_somebody_leads_to_them() 
     let known = ("used".to_owned(), Discovery::Static, 1);
     let forgotten = ("left".to_owned(), Discovery::OnDemand, 0);
     assert_eq!(shown(&mesh).1, [forgotten, known]);
+}
+
+#[test]
+fn routes_of_another_name_belong_to_all_listeners_that_name_them() {
+    let foreign = |name: &str, routes| Resource::Foreign {
+        listener: listener(name),
+        routes,
+    };
+    let shared = || RouteSource::Named("shared".to_owned());
+    let inline = RouteSource::Inline(vec![route("inside")]);
+    let mut mesh = mesh([
+        foreign("a", shared()),
+        foreign("b", shared()),
+        foreign("c", inline),
+    ]);
+    assert_eq!(mesh.wanted_routes(), BTreeSet::from(["shared"]));
+    assert_eq!(mesh.assemble().0.len(), 1, "the others wait");
+    mesh.add(routes("shared", "outside"));
+    let leads = |mesh: &Mesh| -> Vec<_> {
+        let (listeners, _) = mesh.assemble();
+        let lead = |it: &Listener| (it.name.clone(), it.routes[0].backends[0].cluster.clone());
+        listeners.iter().map(lead).collect()
+    };
+    let all = ["a outside", "b outside", "c inside"];
+    let all = all.map(|pair| pair.split_once(' ').unwrap());
+    let expected = all.map(|(name, cluster)| (name.to_owned(), cluster.to_owned()));
+    assert_eq!(leads(&mesh), expected);
+    mesh.remove(Kind::Listener, "a");
+    assert_eq!(leads(&mesh), expected[1..]);
+    mesh.add(Resource::Listener(listener("b")));
+    assert_eq!(mesh.wanted_routes(), BTreeSet::from(["b"]));
+    let kept = mesh.find(Kind::Listener, "c").unwrap();
+    assert_eq!(
+        kept,
+        foreign("c", RouteSource::Inline(vec![route("inside")]))
+    );
 }
