@@ -4,7 +4,7 @@ use super::response::{respond, version_of};
 use crate::delta::WILDCARD;
 use crate::delta::ids::{Id, IdSet};
 use crate::delta::server::interest::{Interest, check_name};
-use crate::delta::server::outbox::{Answer, Outbox};
+use crate::delta::server::outbox::{Answer, Outbox, RESPONSE_BYTES};
 use crate::delta::server::{Change, Entry, Error, Progress, Response, View};
 use crate::kind::Kind;
 use crate::proto::discovery::DiscoveryRequest;
@@ -34,8 +34,8 @@ pub(super) struct Subscription {
     /// Endpoints of such clusters.
     former: BTreeMap<String, Entry>,
     /// Endpoints that are gone, and told once more: the client may make their cluster anew, and not
-    /// hear that it is gone before it has them.
-    last: BTreeMap<String, Entry>,
+    /// hear that it is gone before it has them. `None`: there are none.
+    last: BTreeMap<String, Option<Entry>>,
     /// Whether it is one of endpoints, of a client that is told clusters as well.
     answers_absent: bool,
 }
@@ -124,7 +124,7 @@ impl Subscription {
             }
             (Kind::Endpoints, Some(entry)) => {
                 if was_queued {
-                    self.last.insert(name.to_owned(), entry.clone());
+                    self.last.insert(name.to_owned(), Some(entry.clone()));
                 }
                 self.former.insert(name.to_owned(), entry);
             }
@@ -142,7 +142,7 @@ impl Subscription {
     pub(super) fn repeat(&mut self, kind: Kind, name: &str, view: &impl View) {
         match (view.find(kind, name), self.former.get(name)) {
             (Some(id), _) if self.interest.wants(id) => drop(self.outbox.queued.insert(id)),
-            (None, Some(entry)) => drop(self.last.insert(name.to_owned(), entry.clone())),
+            (None, Some(entry)) => drop(self.last.insert(name.to_owned(), Some(entry.clone()))),
             _ => {}
         }
     }
@@ -177,9 +177,9 @@ impl Subscription {
                 self.outbox.take(kind, view, wanted)
             }
         };
-        let last = take(&mut self.last);
+        let last = self.take_last();
         entries.extend(self.gone.values().map(|leaving| &leaving.entry));
-        entries.extend(last.values());
+        entries.extend(&last);
         self.nonce = nonce;
         self.outbox.wait(nonce, sent);
         let response = respond(kind, nonce, &entries);
@@ -244,8 +244,7 @@ impl Subscription {
         let is_absent = |name: &&String| self.interest.is_absent(name) && !before.is_absent(name);
         for name in names.iter().filter(is_absent) {
             let former = self.former.get(name).cloned();
-            let entry = former.unwrap_or_else(|| none(name));
-            self.last.insert(name.clone(), entry);
+            self.last.insert(name.clone(), former);
         }
     }
 
@@ -261,6 +260,19 @@ impl Subscription {
         self.told.clone_from(&sent);
         let entries = sent.iter().filter_map(|id| view.entry(kind, id)).collect();
         (sent, entries)
+    }
+
+    /// As much of it as goes into one response.
+    fn take_last(&mut self) -> Vec<Entry> {
+        let (mut last, mut bytes) = (Vec::new(), 0);
+        while bytes <= RESPONSE_BYTES
+            && let Some((name, entry)) = self.last.pop_first()
+        {
+            let entry = entry.unwrap_or_else(|| none(&name));
+            bytes += entry.encoded.len();
+            last.push(entry);
+        }
+        last
     }
 
     /// Nothing is to be said to a client that uses all there is. Only of a kind of which a version
