@@ -31,6 +31,8 @@ pub(super) fn program() -> Option<PathBuf> {
     let mut folders = std::env::split_paths(&path).chain([beside]);
     let found = folders.find_map(|folder| binary(&folder));
     if found.is_none() {
+        let is_promised = std::env::var_os("LENO_REQUIRE_ENVOY").is_some();
+        assert!(!is_promised, "there is no Envoy: `make envoy`");
         eprintln!("skipped: there is no Envoy; `make envoy` brings one");
     }
     found
