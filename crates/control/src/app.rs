@@ -145,8 +145,7 @@ impl Plane {
                 _ = hang_up.recv() => debounce.on_change(Instant::now()),
                 () = self.live.changed() => debounce.on_change(Instant::now()),
                 () = until(due), if due.is_some() => {
-                    let now = Instant::now();
-                    self.read(debounce.on_push(now).unwrap_or(now));
+                    self.push_waiting(&mut debounce);
                 }
                 1.. = port.orders.recv_many(&mut orders, ORDERS_MAX) => {
                     self.obey(&mut orders, &mut debounce);
@@ -171,8 +170,7 @@ impl Plane {
     /// Does what the operator's socket wants done. One reading is for all who ask for one.
     fn obey(&mut self, orders: &mut Vec<Order>, debounce: &mut Debounce) {
         if orders.iter().any(|order| matches!(order, Order::Read(_))) {
-            let now = Instant::now();
-            self.read(debounce.on_push(now).unwrap_or(now));
+            self.push_waiting(debounce);
         }
         for order in orders.drain(..) {
             // Whoever asked may have gone.
@@ -190,6 +188,13 @@ impl Plane {
                 }
             }
         }
+    }
+
+    /// Reads what has changed, and publishes it.
+    fn push_waiting(&mut self, debounce: &mut Debounce) {
+        let now = Instant::now();
+        self.read(debounce.on_push(now).unwrap_or(now));
+        debounce.on_pushed(Instant::now());
     }
 
     /// Something may have changed at `since`.
@@ -230,6 +235,7 @@ impl Plane {
 
     /// Does what the authority has to do from time to time.
     fn tend(&mut self) {
+        self.live.tend(Instant::now());
         let now = SystemTime::now();
         let has = self.server.ads.proxies.bundle(&self.authority.enrolled());
         if let Err(error) = self.authority.advance(now, has) {

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -17,6 +18,9 @@ use crate::translate::{self, Mesh};
 
 /// The file in the state directory that keeps the addresses of Services.
 const BOOK_FILE: &str = "addresses.json";
+
+/// What is odd is looked for at most so often: that takes as long as everything else of a change.
+const WARNING_PERIOD: Duration = Duration::from_secs(1);
 
 /// Whether people have written it: where Workloads live is told by whoever runs them.
 fn is_written(resource: &Arc<Resource>) -> bool {
@@ -44,6 +48,9 @@ pub(super) struct Live {
     trust_domain: String,
     /// What was odd when it was looked at last.
     warnings: BTreeSet<String>,
+    /// When it was looked for last, and whether anything has changed since.
+    warned_at: Option<Instant>,
+    is_unwarned: bool,
 }
 
 impl Live {
@@ -56,6 +63,8 @@ impl Live {
             mesh: Arc::default(),
             trust_domain: String::new(),
             warnings: BTreeSet::new(),
+            warned_at: None,
+            is_unwarned: false,
         };
         live.read().context("the mesh cannot be read")?;
         live.trust_domain
@@ -151,7 +160,17 @@ impl Live {
         }
         let mesh = translate::translate(&self.index, book, Some(&self.mesh), &changes);
         self.mesh = Arc::new(mesh);
-        self.warn();
+        self.is_unwarned = true;
+        self.tend(Instant::now());
+    }
+
+    /// Says what is odd, when it is time to. To be called every second.
+    pub(super) fn tend(&mut self, now: Instant) {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < WARNING_PERIOD;
+        if self.is_unwarned && !self.warned_at.is_some_and(is_recent) {
+            (self.warned_at, self.is_unwarned) = (Some(now), false);
+            self.warn();
+        }
     }
 
     /// Says what is odd, once.
