@@ -171,7 +171,11 @@ fn promises(row: &Row) -> Vec<(&'static str, Option<f64>, f64)> {
     }
     let real = row.real.as_ref().ok().and_then(|real| real.pss);
     // With too few samples for a P99, the longest may say enough.
-    let p99 = |delays: &Delays, bound: f64| delays.p99.or(delays.max.filter(|max| *max <= bound));
+    let p99 = |delays: &Delays, bound: f64| {
+        delays
+            .p99
+            .or_else(|| delays.max.filter(|max| *max <= bound))
+    };
     let mut promises = vec![
         ("memory, MiB", Some(mebibytes(row.rss())), 200.0),
         (
