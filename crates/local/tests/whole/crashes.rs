@@ -114,7 +114,7 @@ fn one_that_never_gets_ready_is_sent_nothing() {
     world.write(&but_one("exec sleep infinity").text());
     up_but_one(&world);
     let refused = || world.take(SHORT).unwrap_err().to_string();
-    let silent = "echo-1: nothing listens on port 8080";
+    let silent = "echo-1: nothing listens on ports 8080, 9090";
     until(|| refused().contains(silent).then_some(()), refused);
     let traffic = Traffic::plain(&world, "unready");
     traffic.pass(200);
