@@ -34,25 +34,50 @@ struct Shop {
 impl Shop {
     /// None, said aloud, without root; that is a failure where root was promised.
     fn make(name: &str) -> Option<Self> {
-        let world = World::make(name)?;
+        Some(Self::of(World::make(name)?, str::to_owned))
+    }
+
+    /// Likewise, with the workloads for which `is_on_envoy` on Envoy, where there is one.
+    fn on_envoy(name: &str, is_on_envoy: fn(&str) -> bool) -> Option<Self> {
+        let of_workload = |text: &str| {
+            let name = text
+                .split_once("metadata: {name: ")
+                .map_or("", |(_, rest)| rest);
+            let name = name.split([',', '}']).next().unwrap_or_default();
+            match text.contains("kind: Workload") && is_on_envoy(name) {
+                // An Envoy takes more than one of ours.
+                true => text.replace("memory: 64Mi", "memory: 256Mi").replace(
+                    "sidecar: {resources:",
+                    "sidecar: {dataPlane: envoy, resources:",
+                ),
+                false => text.to_owned(),
+            }
+        };
+        let change = move |example: &str| {
+            let documents: Vec<_> = example.split("\n---\n").map(of_workload).collect();
+            documents.join("\n---\n")
+        };
+        Some(Self::of(World::with_envoy(name)?, change))
+    }
+
+    fn of(world: World, change: impl Fn(&str) -> String) -> Self {
         let [http, https] = world.subnet.ports();
         let port = |port: u16| format!("port: {port}");
-        let example = EXAMPLE.replace(&port(8080), &port(http));
+        let example = change(EXAMPLE).replace(&port(8080), &port(http));
         let file = world.write(&example.replace(&port(8443), &port(https)));
         fs::write(world.path("ca.pem"), certificate()).unwrap();
-        Some(Self {
+        Self {
             world,
             file,
             http,
             https,
-        })
+        }
     }
 
     /// That of the sample's file.
     #[track_caller]
     fn up(&self) -> String {
-        self.world
-            .succeed(&["up", &self.file, "--name", self.world.name()])
+        self.world.up(&self.file)
     }
 
     /// Statuses of requests over TLS, as `leno load` counts them; only who is called by its name
@@ -117,6 +142,31 @@ fn the_example_is_a_mesh_from_the_gateway_to_the_last_service() {
     nobody_else_gets_at_ratings(&shop);
     shop.world.succeed(&["down", shop.world.name()]);
     nothing_is_left(&shop);
+}
+
+/// The page, its parts and who gets at them are the same, whoever is on Envoy.
+#[test]
+fn the_example_is_the_same_on_envoy() {
+    let all: fn(&str) -> bool = |name| name != "edge";
+    let callers: fn(&str) -> bool =
+        |name| ["productpage", "reviews-v2", "reviews-v3"].contains(&name);
+    let callees: fn(&str) -> bool = |name| ["details", "ratings", "api-gateway"].contains(&name);
+    for (name, is_on_envoy, count) in [
+        ("all", all, 6),
+        ("callers", callers, 3),
+        ("callees", callees, 3),
+    ] {
+        let Some(shop) = Shop::on_envoy(name, is_on_envoy) else {
+            return;
+        };
+        shop.up();
+        let shown = shop.world.succeed(&["ps"]);
+        assert_eq!(shown.matches(" envoy ").count(), count, "{shown}");
+        comes_in_through_the_gateway(&shop);
+        nobody_else_gets_at_ratings(&shop);
+        shop.world.succeed(&["down", shop.world.name()]);
+        nothing_is_left(&shop);
+    }
 }
 
 /// Every command of the page, as it stands there, but for what keeps it from others' meshes.

@@ -6,6 +6,7 @@
 
 #[path = "shared/programs.rs"]
 mod programs;
+#[expect(dead_code, reason = "shared with tests that name their mesh")]
 #[path = "shared/world.rs"]
 mod world;
 
@@ -55,12 +56,37 @@ fn sidecars_tell_what_they_run() {
         return;
     };
     let file = world.write(MESH);
-    world.succeed(&["up", &file, "--name", world.name()]);
+    world.up(&file);
+    pages(&world);
+    programs_are_shown(&world);
+    instances(&world);
+    policies(&world, &file);
+    edges(&world, "0.5");
+    mistakes(&world);
+}
+
+/// The same questions, where the data plane is Envoy.
+#[test]
+fn envoys_tell_what_they_run() {
+    let Some(world) = World::with_envoy("envoys") else {
+        return;
+    };
+    let sidecar = "  sidecar: {dataPlane: envoy}\n  replicas: 2";
+    let resources = MESH.replace("  replicas: 2", sidecar);
+    let account = "serviceAccount: client}\n";
+    let client = "serviceAccount: client, sidecar: {dataPlane: envoy}}\n";
+    assert!(resources.contains(account));
+    let file = world.write(&resources.replace(account, client));
+    world.up(&file);
+    let shown = world.succeed(&["ps"]);
+    assert_eq!(shown.matches(" envoy ").count(), 3, "{shown}");
+    let config = world.succeed(&["proxy", "config", "hello"]);
+    assert!(config.contains("\ndata plane    envoy 1."), "{config}");
     pages(&world);
     instances(&world);
     policies(&world, &file);
-    edges(&world);
-    mistakes(&world);
+    // Envoy tells how long requests took every 5 seconds.
+    edges(&world, "6");
 }
 
 fn pages(world: &World) {
@@ -93,17 +119,6 @@ fn pages(world: &World) {
         certs.contains(" h ") && !certs.contains("EXPIRED"),
         "{certs}"
     );
-    let json: Value = json(world, &["proxy", "clusters", "client.shop", "-o", "json"]);
-    let found = json
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|one| one["name"] == cluster);
-    assert_eq!(
-        found.unwrap()["endpoints"][0]["activeRequests"],
-        0,
-        "{json}"
-    );
     let yaml = world.succeed(&["proxy", "config", "hello", "-o", "yaml"]);
     assert!(yaml.contains("\nready: true\n"), "{yaml}");
     let stats = [
@@ -115,6 +130,22 @@ fn pages(world: &World) {
     ];
     let stats = world.succeed(&stats);
     assert!(stats.contains("workload=client"), "{stats}");
+}
+
+/// What programs are shown of a sidecar of ours.
+fn programs_are_shown(world: &World) {
+    let cluster = "outbound|80|hello.default.svc.cluster.local";
+    let json: Value = json(world, &["proxy", "clusters", "client.shop", "-o", "json"]);
+    let found = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == cluster);
+    assert_eq!(
+        found.unwrap()["endpoints"][0]["activeRequests"],
+        0,
+        "{json}"
+    );
 }
 
 #[track_caller]
@@ -159,7 +190,7 @@ fn policies(world: &World, file: &str) {
 }
 
 /// Calls while they are watched.
-fn edges(world: &World) {
+fn edges(world: &World, interval: &str) {
     let mut load = world
         .leno(&["exec", "client.shop", "--"])
         .arg(world.path("leno"))
@@ -176,7 +207,7 @@ fn edges(world: &World) {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let top = ["top", "--once", "--interval", "0.5", "-o", "json"];
+    let top = ["top", "--once", "--interval", interval, "-o", "json"];
     let edge = eventually("an edge with requests", || {
         let frame = json(world, &top);
         let edges = frame["edges"].as_array().unwrap().iter();
@@ -185,7 +216,7 @@ fn edges(world: &World) {
             .find(|edge| edge["ratePerSecond"].as_f64() > Some(0.0))
             .cloned()
     });
-    let text = world.succeed(&["top", "--once", "--interval", "0.5"]);
+    let text = world.succeed(&["top", "--once", "--interval", interval]);
     load.kill().unwrap();
     load.wait().unwrap();
     assert_eq!(edge["destination"]["name"], "hello", "{edge}");

@@ -6,6 +6,7 @@
 
 #[path = "shared/programs.rs"]
 mod programs;
+#[expect(dead_code, reason = "shared with tests of what runs")]
 #[path = "shared/world.rs"]
 mod world;
 

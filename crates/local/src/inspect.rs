@@ -72,8 +72,10 @@ pub struct Sidecar {
     pub workload: WorkloadId,
     /// The instance.
     pub instance: WorkloadId,
-    /// Its pages.
+    /// Its pages; a companion's, where there is an Envoy.
     pub pages: Address,
+    /// Whether there is.
+    pub envoy: bool,
 }
 
 /// The mesh of that name, or the only one.
@@ -98,6 +100,7 @@ fn sidecar(instance: &Running) -> Option<Sidecar> {
         workload: instance.workload.clone(),
         instance: instance.id.clone(),
         pages: pages(instance)?,
+        envoy: instance.envoy,
     })
 }
 

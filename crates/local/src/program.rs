@@ -37,7 +37,7 @@ pub(crate) fn find(given: Option<&Path>, name: &str) -> anyhow::Result<PathBuf> 
 ///
 /// # Errors
 /// When what is given is not there, or is a script that leads to no binary.
-pub(crate) fn envoy(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
+pub fn envoy(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     let Some(path) = given else {
         return Ok(in_path(ENVOY).and_then(|path| behind_script(&path)));
     };
@@ -55,11 +55,18 @@ pub(crate) fn envoy(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
 /// # Errors
 /// For whom there is no Envoy, and what to do.
 pub(crate) fn check_envoy(mesh: &Mesh, program: Option<&Path>) -> anyhow::Result<()> {
-    let mut on_envoy = mesh.workloads.iter().filter(|one| one.is_on_envoy);
-    let Some(workload) = on_envoy.next() else {
+    let on_envoy = || mesh.workloads.iter().filter(|one| one.is_on_envoy);
+    let Some(workload) = on_envoy().next() else {
         return Ok(());
     };
     let id = &workload.id;
+    let gateway = on_envoy().find(|one| !one.sockets.is_empty());
+    if let Some(gateway) = gateway.map(|one| &one.id) {
+        bail!(
+            "the workload {gateway} is a gateway, which listens at this machine's own addresses, \
+             and an Envoy cannot be given sockets there: give it `sidecar: {{dataPlane: leno}}`"
+        );
+    }
     ensure!(
         !is_rootless(),
         "the workload {id} has the data plane envoy, and Envoy needs interception, which takes \
@@ -150,6 +157,22 @@ mod tests {
         let program = folder.path().join("envoy");
         fs::write(&program, "x").unwrap();
         check_refused(Some(&program), "may not run");
+    }
+
+    #[test]
+    fn a_gateway_is_not_on_envoy() {
+        let kind = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n";
+        let mesh = read_text(&format!(
+            "{kind}metadata: {{name: edge}}\nspec: {{gatewayClassName: leno, listeners: \
+             [{{name: http, port: 8080, protocol: HTTP}}]}}\n---\n\
+             apiVersion: leno.dev/v1alpha1\nkind: Workload\nmetadata: {{name: edge}}\n\
+             spec: {{gateway: edge, sidecar: {{dataPlane: envoy}}}}\n"
+        ));
+        let error = check_envoy(&mesh.unwrap(), None).unwrap_err();
+        assert!(
+            error.to_string().contains("workload edge is a gateway"),
+            "{error}"
+        );
     }
 
     #[test]

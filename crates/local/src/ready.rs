@@ -13,7 +13,7 @@ use crate::process::Outputs;
 use crate::watched::Process;
 
 /// How long a program may take: generous, machines that start a mesh are busy.
-const WITHIN: Duration = Duration::from_secs(20);
+const WITHIN: Duration = Duration::from_secs(40);
 /// How often the file is looked at.
 const PERIOD: Duration = Duration::from_millis(5);
 /// The longest line: a sidecar has a few listeners with sockets.

@@ -2,7 +2,7 @@
 //! of this machine has. Taken down when dropped.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -27,6 +27,24 @@ impl World {
             name,
             subnet,
         })
+    }
+
+    /// Likewise, with an Envoy, where there is one.
+    pub(crate) fn with_envoy(name: &str) -> Option<Self> {
+        let world = Self::make(name)?;
+        lay_envoy(&world.path("envoy"))?;
+        Some(world)
+    }
+
+    /// Brings up the mesh of that file.
+    #[track_caller]
+    pub(crate) fn up(&self, file: &str) -> String {
+        let envoy = self.path("envoy");
+        let mut words = vec!["up", file, "--name", &self.name];
+        if envoy.exists() {
+            words.extend(["--envoy", envoy.to_str().unwrap()]);
+        }
+        self.succeed(&words)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -88,4 +106,17 @@ impl Drop for World {
             let _ = self.run(&["down", &self.name]);
         }
     }
+}
+
+/// Puts Envoy's program there; none, said aloud, where there is no Envoy.
+fn lay_envoy(place: &Path) -> Option<()> {
+    let Some(found) = local::program::envoy(None).unwrap() else {
+        println!("SKIPPED: there is no envoy in $PATH: `make envoy`");
+        return None;
+    };
+    let linked = fs::hard_link(&found, place);
+    linked
+        .or_else(|_| fs::copy(&found, place).map(drop))
+        .unwrap();
+    Some(())
 }

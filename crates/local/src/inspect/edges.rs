@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::samples::Sample;
 
+/// What an Envoy counts.
+pub(super) mod envoy;
+
 /// What the proxy calls a peer without a certificate.
 const UNKNOWN: &str = "unknown";
 /// What it calls all peers beyond those that it tells apart.
@@ -46,6 +49,8 @@ pub enum Protocol {
     Grpc,
     /// Passed on unread: a connection counts as one request.
     Tcp,
+    /// One of the first three: an Envoy does not say which.
+    Http,
 }
 
 impl Protocol {
@@ -66,6 +71,7 @@ impl Protocol {
             Self::Http2 => "http2",
             Self::Grpc => "grpc",
             Self::Tcp => "tcp",
+            Self::Http => "http",
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::thread;
 
-use super::edges::{Own, Reading, Services, totals};
+use super::edges::{Own, Reading, Services, envoy, totals};
 use super::samples::parse;
 use super::{Key, Sidecar, Totals};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub struct Watch {
 struct About {
     identity: Option<String>,
     services: Services,
+    /// Whom it calls, if it is an Envoy.
+    callees: envoy::Callees,
 }
 
 /// One look at all sidecars.
@@ -75,6 +77,9 @@ fn ask_all(sidecars: &[Sidecar], known: &HashMap<String, About>) -> Vec<(String,
 }
 
 fn ask(sidecar: &Sidecar, known: Option<&About>) -> anyhow::Result<(About, BTreeMap<Key, Totals>)> {
+    if sidecar.envoy {
+        return ask_envoy(sidecar, known);
+    }
     let samples = parse(&sidecar.pages.text("/metrics")?);
     let of = |about: &About| {
         let own = Own {
@@ -98,11 +103,38 @@ fn ask(sidecar: &Sidecar, known: Option<&About>) -> anyhow::Result<(About, BTree
             .as_str()
             .map(str::to_owned),
         services: Services::of(&sidecar.pages.json("/clusters")?),
+        callees: envoy::Callees::default(),
     };
     let totals = of(&about);
     // What it does not know now, it will not know either when asked again.
     about
         .services
         .accept(totals.keys().map(|key| &key.destination));
+    Ok((about, totals))
+}
+
+/// Likewise of an Envoy, through its companion.
+fn ask_envoy(
+    sidecar: &Sidecar,
+    known: Option<&About>,
+) -> anyhow::Result<(About, BTreeMap<Key, Totals>)> {
+    let samples = parse(&sidecar.pages.text("/envoy/stats/prometheus")?);
+    let known = known.filter(|about| about.identity.is_some() && about.callees.knows(&samples));
+    let about = match known {
+        Some(about) => about.clone(),
+        None => About {
+            identity: sidecar.pages.json("/certs")?["id"]
+                .as_str()
+                .map(str::to_owned),
+            services: Services::default(),
+            callees: envoy::Callees::of(&sidecar.pages.json(envoy::CLUSTERS)?),
+        },
+    };
+    let own = Own {
+        name: sidecar.workload.to_string(),
+        identity: about.identity.as_deref(),
+        services: &about.services,
+    };
+    let totals = envoy::totals(&samples, &own, &about.callees);
     Ok((about, totals))
 }

@@ -82,8 +82,7 @@ impl<'w> Load<'w> {
     }
 
     fn made(&self) -> u64 {
-        self.world
-            .count("client", "leno_requests_total", "outbound")
+        self.world.sent("client")
     }
 
     /// Waits until so many more requests were made.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use intercept::netns;
 use local::folder::Folder;
-use local::name::MeshName;
+use local::name::{MeshName, WorkloadId};
 use local::process::{Identity, Launcher};
 use local::state::State;
 use local::{Programs, Start, command, teardown};
@@ -101,6 +101,22 @@ impl World {
         Some(world)
     }
 
+    /// Likewise, with an Envoy, where there is one.
+    pub(crate) fn with_envoy(haste: Haste) -> Option<Self> {
+        let Some(envoy) = local::program::envoy(None).unwrap() else {
+            println!("SKIPPED: there is no envoy in $PATH: `make envoy`");
+            return None;
+        };
+        let mut world = Self::make(haste)?;
+        let place = world.file("envoy");
+        let linked = fs::hard_link(&envoy, &place);
+        linked
+            .or_else(|_| fs::copy(&envoy, &place).map(drop))
+            .unwrap();
+        world.start.envoy = Some(place);
+        Some(world)
+    }
+
     /// Users of the mesh may not enter the folder of whoever built it.
     fn lay_out(&self, built: &Path, haste: Haste) {
         let Haste {
@@ -181,6 +197,17 @@ impl World {
         command::upgrade(place, &programs, &[], &mut |_| {})
     }
 
+    /// Likewise, of these workloads by the program that there is.
+    pub(crate) fn upgrade_of(&self, workloads: &[WorkloadId]) -> anyhow::Result<()> {
+        let place = (&*self.start.base, &self.start.name);
+        command::upgrade(place, &Programs::default(), workloads, &mut |_| {})
+    }
+
+    /// Where everything of the mesh lies.
+    pub(crate) fn runtime(&self) -> Folder {
+        self.layout()
+    }
+
     pub(crate) fn name(&self) -> &MeshName {
         &self.start.name
     }
@@ -242,6 +269,19 @@ impl World {
         netns::inside(&running.netns, work).unwrap()
     }
 
+    /// Addresses that a Service can be given, of both families.
+    pub(crate) fn virtual_addresses(&self, place: u8) -> [IpAddr; 2] {
+        self.subnet.services().map(|range| {
+            let (first, _) = range.split_once('/').unwrap();
+            match first.parse().unwrap() {
+                IpAddr::V4(addr) => IpAddr::from((addr.to_bits() | u32::from(place)).to_be_bytes()),
+                IpAddr::V6(addr) => {
+                    IpAddr::from((addr.to_bits() | u128::from(place)).to_be_bytes())
+                }
+            }
+        })
+    }
+
     pub(crate) fn address(&self, workload: &str) -> IpAddr {
         self.state()
             .workload(&workload.parse().unwrap())
@@ -274,6 +314,19 @@ impl World {
     #[track_caller]
     pub(crate) fn count(&self, workload: &str, name: &str, label: &str) -> u64 {
         pages::sum(&self.page(workload, "/metrics"), name, label)
+    }
+
+    /// Requests that a sidecar has sent, and that were answered.
+    #[track_caller]
+    pub(crate) fn sent(&self, workload: &str) -> u64 {
+        let state = self.state();
+        match state.workload(&workload.parse().unwrap()).unwrap().envoy {
+            true => {
+                let page = self.page(workload, "/envoy/stats/prometheus");
+                pages::sum(&page, "envoy_cluster_upstream_rq_xx", "outbound")
+            }
+            false => self.count(workload, "leno_requests_total", "outbound"),
+        }
     }
 
     /// The serial numbers of a sidecar's certificate and of who signed it.

@@ -16,6 +16,9 @@ use xds::proto::identity::{SIGN, SignRequest, SignResponse};
 
 /// For one signature: the control plane has nothing to wait for.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(10);
+/// That there is a newer authority everybody has heard by then: an Envoy takes no certificate of an
+/// issuer of which it has no list of what is revoked.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
 /// A renewal that failed is tried again after so long at most.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Nor is anything renewed more often than this, whatever certificates are like.
@@ -146,7 +149,8 @@ impl Leaf {
         let credentials = &mut self.proof.credentials;
         *credentials = credentials.with_bundle(authorities, revocations, SystemTime::now())?;
         if !self.proof.credentials.is_from_newest_authority() {
-            let soon = renewal::soon(spread, random::seed());
+            let heard = HEARD_WITHIN.min(spread / 2);
+            let soon = heard + renewal::soon(spread - heard, random::seed());
             self.renew_at = self.renew_at.min(SystemTime::now() + soon);
         }
         Ok(())

@@ -35,6 +35,21 @@ const STATS: [&str; 7] = [
     r"cluster\..*\.upstream_cx_(total|active|connect_fail|[rt]x_bytes_total)",
 ];
 
+/// What of a statistic's name is a label for Prometheus. By itself Envoy takes names to end at
+/// their first dot, and ours are of clusters and listeners that have dots.
+const TAGS: [(&str, &str); 4] = [
+    (
+        "envoy.cluster_name",
+        r"^cluster\.((.+?)\.)(?:external\.|internal\.)?(?:upstream|membership|circuit|ssl|lb)_",
+    ),
+    (
+        "envoy.http_conn_manager_prefix",
+        r"^http\.((.+?)\.)downstream_",
+    ),
+    ("envoy.tcp_prefix", r"^tcp\.((.+?)\.)downstream_"),
+    ("envoy.listener_address", r"^listener\.((.+?)\.)downstream_"),
+];
+
 /// Starts the Envoy that `envoy` describes, with its sockets in `folder`.
 ///
 /// # Errors
@@ -103,10 +118,14 @@ fn bootstrap(config: &Config, envoy: &Envoy, folder: &Folder) -> Value {
             "static_layer": {ACCESS_LOG: if envoy.access_log { 100 } else { 0 }},
         }]},
     });
+    let tags = TAGS.map(|(name, regex)| json!({"tag_name": name, "regex": regex}));
+    let of_status = json!({"tag_name": "envoy.response_code_class"});
+    let tags: Value = tags.into_iter().chain([of_status]).collect();
+    bootstrap["stats_config"] = json!({"use_all_default_tags": false, "stats_tags": tags});
     if !envoy.stats {
         let patterns = STATS.map(|regex| json!({"safe_regex": {"regex": regex}}));
         let matcher = json!({"inclusion_list": {"patterns": patterns}});
-        bootstrap["stats_config"] = json!({"stats_matcher": matcher});
+        bootstrap["stats_config"]["stats_matcher"] = matcher;
     }
     bootstrap
 }

@@ -12,6 +12,8 @@ use super::pages::{Backend, Cluster, Endpoint, Listener, Redirect, Route};
 /// The metadata by which an endpoint says how it is spoken to, and the key of ours in it.
 const MATCH: &str = "envoy.transport_socket_match";
 const TRANSPORT: &str = "leno";
+/// Where connections are sent that are to end: what would come back to the listener itself.
+const NOWHERE: &str = "leno.dev/nowhere";
 const HTTP: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
 /// Whether the sidecar is an Envoy with a companion, whose own configuration this is.
@@ -254,7 +256,7 @@ fn clusters_of_tcp(listener: &Value) -> Vec<String> {
     let proxies = filters.filter(|one| one["name"] == "envoy.filters.network.tcp_proxy");
     let mut names: Vec<_> = proxies
         .map(|one| text(&one["typed_config"]["cluster"]))
-        .filter(|name| !name.is_empty())
+        .filter(|name| !name.is_empty() && name != NOWHERE)
         .collect();
     names.sort();
     names.dedup();

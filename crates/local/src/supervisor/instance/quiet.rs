@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Instance, blocking};
-use crate::inspect::{pages, parse};
+use crate::inspect::{Sample, pages, parse};
 
 /// For requests that were begun: longer ones are left to the application's own grace.
 const QUIET_WITHIN: Duration = Duration::from_secs(5);
@@ -14,6 +14,9 @@ const QUIET_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// Requests begun and not ended.
 const ACTIVE: &str = "leno_requests_active";
+/// Likewise, of Envoy, and the label that says which listener they came to.
+const ENVOY_ACTIVE: &str = "envoy_http_downstream_rq_active";
+const ENVOY_LISTENER: &str = "envoy_http_conn_manager_prefix";
 
 impl Instance {
     /// Waits until its application has answered what it was asked; not for long.
@@ -27,7 +30,12 @@ impl Instance {
         while Instant::now() < deadline {
             sleep(LOOK_PERIOD).await;
             let page = page.clone();
-            let text = blocking(move || Ok(page.text("/metrics")?));
+            let path = if one.envoy {
+                "/envoy/stats/prometheus"
+            } else {
+                "/metrics"
+            };
+            let text = blocking(move || Ok(page.text(path)?));
             let Ok(text) = timeout_at(deadline, text).await else {
                 return;
             };
@@ -41,9 +49,13 @@ impl Instance {
 
 /// Requests that come in, on a page of metrics.
 fn active(page: &str) -> f64 {
-    let samples = parse(page).into_iter();
-    let inbound = samples.filter(|one| one.name == ACTIVE && one.label("direction") == "inbound");
-    inbound.map(|one| one.value).sum()
+    let is_inbound = |one: &Sample| match one.name.as_str() {
+        ACTIVE => one.label("direction") == "inbound",
+        name if name == ENVOY_ACTIVE => one.label(ENVOY_LISTENER).starts_with("inbound"),
+        _ => false,
+    };
+    let samples = parse(page).into_iter().filter(is_inbound);
+    samples.map(|one| one.value).sum()
 }
 
 #[cfg(test)]
@@ -58,5 +70,11 @@ mod tests {
                     leno_requests_active{direction=\"outbound\",protocol=\"http1\"} 7\n\
                     leno_connections_active{direction=\"inbound\"} 5\n";
         assert_eq!(active(page), 3.0);
+        let page = "envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix=\"admin\"} 1\n\
+                    envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix=\
+                    \"inbound|10.77.0.2_8080\"} 4\n\
+                    envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix=\
+                    \"outbound|80|a\"} 2\n";
+        assert_eq!(active(page), 4.0);
     }
 }
