@@ -60,7 +60,7 @@ impl Index {
 
     /// Keeps `resource` in place of the one of its name.
     pub fn apply(&mut self, resource: Arc<Resource>) {
-        if self.held.contains(&place(&resource)) {
+        if self.holds(&resource) {
             return;
         }
         match self.resources.get_mut(&resource.key) {
@@ -112,8 +112,14 @@ impl Index {
     }
 
     /// Every resource, by kind, namespace and name.
-    pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub fn resources(&self) -> impl ExactSizeIterator<Item = &Arc<Resource>> {
         self.resources.values()
+    }
+
+    /// Whether it is this very resource that is in the index.
+    #[must_use]
+    pub fn holds(&self, resource: &Arc<Resource>) -> bool {
+        self.held.contains(&place(resource))
     }
 
     /// What holds for the mesh as a whole; the defaults where nobody said anything.

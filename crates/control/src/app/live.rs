@@ -19,7 +19,8 @@ use crate::translate::{self, Mesh};
 /// The file in the state directory that keeps the addresses of Services.
 const BOOK_FILE: &str = "addresses.json";
 
-/// What is odd is looked for at most so often: that takes as long as everything else of a change.
+/// What is odd about where Workloads live is looked for at most so often: in a large mesh that takes
+/// as long as all the rest of a change.
 const WARNING_PERIOD: Duration = Duration::from_secs(1);
 
 /// Whether people have written it: where Workloads live is told by whoever runs them.
@@ -127,10 +128,21 @@ impl Live {
              empty state directory",
             self.trust_domain,
         );
+        if !self.is_all_held(&resources) {
+            // What people have written is looked at as soon as it is read.
+            self.warned_at = None;
+        }
         self.index.replace(&resources);
         let changes = self.index.take_changes();
         self.adopt(changes);
         Ok(())
+    }
+
+    /// Whether all that people have written is what it was.
+    fn is_all_held(&self, resources: &[Arc<Resource>]) -> bool {
+        let mut written = resources.iter().filter(|resource| is_written(resource));
+        let is_as_many = resources.len() == self.index.resources().len();
+        is_as_many && written.all(|resource| self.index.holds(resource))
     }
 
     /// Follows what runs, though what is wanted cannot be read.
