@@ -19,8 +19,8 @@ use crate::translate::{self, Mesh};
 /// The file in the state directory that keeps the addresses of Services.
 const BOOK_FILE: &str = "addresses.json";
 
-/// What is odd about where Workloads live is looked for at most so often: in a large mesh that takes
-/// as long as all the rest of a change.
+/// What is odd about where Workloads live is looked for at most so often: in a large mesh that
+/// takes a fifth of a change.
 const WARNING_PERIOD: Duration = Duration::from_secs(1);
 
 /// Whether people have written it: where Workloads live is told by whoever runs them.
