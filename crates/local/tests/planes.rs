@@ -12,6 +12,8 @@ mod decisions;
 mod file;
 #[path = "planes/lives.rs"]
 mod lives;
+#[path = "planes/renewal.rs"]
+mod renewal;
 
 #[path = "whole/left.rs"]
 mod left;

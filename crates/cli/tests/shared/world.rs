@@ -111,6 +111,11 @@ impl Drop for World {
 /// Puts Envoy's program there; none, said aloud, where there is no Envoy.
 fn lay_envoy(place: &Path) -> Option<()> {
     let Some(found) = local::program::envoy(None).unwrap() else {
+        let promised = std::env::var_os("LENO_REQUIRE_ENVOY").is_some();
+        assert!(
+            !promised,
+            "there is no envoy in $PATH, and one was promised"
+        );
         println!("SKIPPED: there is no envoy in $PATH: `make envoy`");
         return None;
     };

@@ -104,6 +104,11 @@ impl World {
     /// Likewise, with an Envoy, where there is one.
     pub(crate) fn with_envoy(haste: Haste) -> Option<Self> {
         let Some(envoy) = local::program::envoy(None).unwrap() else {
+            let promised = std::env::var_os("LENO_REQUIRE_ENVOY").is_some();
+            assert!(
+                !promised,
+                "there is no envoy in $PATH, and one was promised"
+            );
             println!("SKIPPED: there is no envoy in $PATH: `make envoy`");
             return None;
         };
