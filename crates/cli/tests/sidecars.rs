@@ -107,7 +107,7 @@ fn pages(world: &World) {
     let endpoints = clusters.lines().filter(|line| line.ends_with(id)).count();
     assert_eq!(endpoints, 2, "{clusters}");
     let listeners = world.succeed(&["proxy", "listeners", "hello"]);
-    assert!(listeners.contains(" strict "), "{listeners}");
+    assert!(listeners.contains("\ninbound"), "{listeners}");
     let routes = world.succeed(&["proxy", "routes", "hello"]);
     assert!(
         routes.contains("spiffe://cluster.local/ns/shop/sa/client"),
@@ -134,6 +134,8 @@ fn pages(world: &World) {
 
 /// What programs are shown of a sidecar of ours.
 fn programs_are_shown(world: &World) {
+    let listeners = world.succeed(&["proxy", "listeners", "hello"]);
+    assert!(listeners.contains(" strict "), "{listeners}");
     let cluster = "outbound|80|hello.default.svc.cluster.local";
     let json: Value = json(world, &["proxy", "clusters", "client.shop", "-o", "json"]);
     let found = json
