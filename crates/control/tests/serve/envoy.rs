@@ -129,7 +129,7 @@ async fn envoy_is_a_gateway() {
     let (chain, key) = pair();
     let secret = secret(&chain, &key);
     let world = world_of(&format!("{SHOP}---{gateway}---\n{secret}")).await;
-    let envoy = Envoy::start(&world, &program, "edge").await;
+    let envoy = Box::pin(Envoy::start(&world, &program, "edge")).await;
     settled(&world).await;
     active(&envoy).await;
     let page = envoy.page("/listeners").await.unwrap();
