@@ -4,6 +4,10 @@ use clap::Parser;
 use control::options::Options;
 use std::process::ExitCode;
 
+/// What thousands of sidecars take when all come at once is given back when they have it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let options = Options::parse();
     control::log::set_level(options.log_level.into());
