@@ -1,5 +1,5 @@
-//! Certificates are replaced under load, between all data planes: nothing is lost. Who is removed is
-//! cut off from all of them.
+//! Certificates are replaced under load, between all data planes: nothing is lost. Who is removed
+//! is cut off from all of them.
 
 use serde_json::Value;
 
