@@ -13,6 +13,7 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ]),
     ("bench cost", &[("leno bench cost --quick", "what a request costs, roughly")]),
     ("bench latency", &[("leno bench latency --quick", "under a minute")]),
+    ("bench scale", &[("leno bench scale --quick", "a control plane at a glance")]),
     ("cert ca", &[("leno cert ca --out mesh", "once for a mesh")]),
     ("cert issue", &[
         ("leno cert issue --ca mesh --id spiffe://cluster.local/ns/a/sa/b --out mesh --name b",
@@ -70,7 +71,6 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ]),
     ("ps", &[("leno ps", "meshes, workloads, processes")]),
     ("restart", &[("leno restart hello", "one instance after the other")]),
-    ("restart", &[("leno restart hello", "each instance in its turn")]),
     ("top", &[
         ("leno top", "until q"),
         ("leno top --once --interval 5 -o json", "five seconds, for a program"),
@@ -83,10 +83,6 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("upgrade", &[
         ("leno upgrade --proxy ./leno-proxy hello", "try it with one workload first"),
         ("leno upgrade --proxy ./leno-proxy --control ./leno-control", "then with all"),
-    ]),
-    ("upgrade", &[
-        ("leno upgrade", "to the leno-proxy that was installed over the old one"),
-        ("leno upgrade hello --proxy ./leno-proxy", "one workload's sidecars first"),
     ]),
 ];
 

@@ -6,7 +6,7 @@ use local::inspect::Address;
 use serde_json::{Value, json};
 
 use super::envoy;
-use super::pages::{Certs, Cluster, Conversation, Dump};
+use super::pages::{Certs, Cluster, Conversation, Dump, Trust};
 use crate::output::{Output, Screen, Tone};
 
 /// Width of what stands before the values.
@@ -116,7 +116,11 @@ fn control(about: &About, screen: Screen) -> String {
         "NOT CONNECTED{} since {since}: {why}",
         wanted.unwrap_or_default()
     );
-    let who = told.map(|told| format!(" (it must prove to be {})", told.identity));
+    let who = told.and_then(|told| match &told.tls {
+        Trust::Mesh { identity: name } | Trust::Files { name } => Some(name),
+        Trust::Plaintext => None,
+    });
+    let who = who.map(|name| format!(" (it must prove to be {name})"));
     Tone::Bad.paint(&(text + &who.unwrap_or_default()), screen)
 }
 
@@ -159,7 +163,8 @@ mod tests {
     fn about(control: Value) -> About {
         let dump = json!({"generation": 4, "applied": 4, "config": {
             "workload": {"name": "hello-0", "namespace": "default", "serviceAccount": "hello"},
-            "control": {"addresses": ["10.77.0.1:15128"], "identity": "spiffe://td/c"},
+            "control": {"addresses": ["10.77.0.1:15128"],
+                        "tls": {"mesh": {"identity": "spiffe://td/c", "token": null}}},
             "admin": "127.0.0.1:15000", "metrics": "[::]:15010",
             "dns": {"listen": ["[::]:15053", "10.77.0.1:53"]},
             "clusters": [{"name": "a", "endpoints": [{"address": "10.0.0.1:1"}]}],

@@ -42,7 +42,21 @@ pub(super) struct Workload {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Control {
     pub(super) addresses: Vec<String>,
-    pub(super) identity: String,
+    pub(super) tls: Trust,
+}
+
+/// What the control plane must prove.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Trust {
+    Mesh {
+        identity: String,
+    },
+    Files {
+        name: String,
+    },
+    #[default]
+    Plaintext,
 }
 
 #[derive(Default, Deserialize)]
