@@ -62,9 +62,10 @@ pub fn client_config(
         .with_webpki_verifier(verifier);
     let mut config = match own {
         Some((chain, key)) => {
+            let chain = certificates(chain)?;
             let key_at = |error: rustls_pki_types::pem::Error| unreadable(key, "a key", &error);
             let key = PrivateKeyDer::from_pem_file(key).map_err(key_at)?;
-            builder.with_client_auth_cert(certificates(chain)?, key)?
+            builder.with_client_auth_cert(chain, key)?
         }
         None => builder.with_no_client_auth(),
     };

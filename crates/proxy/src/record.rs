@@ -24,8 +24,8 @@ pub(crate) struct Record {
     pub(crate) flag: Flag,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// Those of them that were counted before the end.
-    counted: (u64, u64),
+    /// They were counted as they were moved.
+    is_counted: bool,
     /// The answer's head has been written: nothing else can be answered.
     pub(crate) answered: bool,
     log: Option<Box<Line>>,
@@ -56,7 +56,7 @@ impl Record {
             flag: Flag::Internal,
             bytes_in: 0,
             bytes_out: 0,
-            counted: (0, 0),
+            is_counted: false,
             answered: false,
             log: None,
         }
@@ -147,10 +147,11 @@ impl Record {
 
     /// So much was moved so far: what lasts for days is not to be counted in days.
     pub(crate) fn count(&mut self, bytes_in: u64, bytes_out: u64) {
-        let before = std::mem::replace(&mut self.counted, (bytes_in, bytes_out));
         if let Some(slot) = &self.slot {
-            slot.count(bytes_in - before.0, bytes_out - before.1);
+            slot.count(bytes_in - self.bytes_in, bytes_out - self.bytes_out);
         }
+        (self.bytes_in, self.bytes_out) = (bytes_in, bytes_out);
+        self.is_counted = true;
     }
 
     /// The request goes to a further connection or endpoint.
@@ -257,13 +258,11 @@ impl Drop for Record {
     fn drop(&mut self) {
         let Some(slot) = &self.slot else { return };
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        slot.finish(
-            self.status,
-            self.flag,
-            micros,
-            self.bytes_in - self.counted.0,
-            self.bytes_out - self.counted.1,
-        );
+        let (bytes_in, bytes_out) = match self.is_counted {
+            true => (0, 0),
+            false => (self.bytes_in, self.bytes_out),
+        };
+        slot.finish(self.status, self.flag, micros, bytes_in, bytes_out);
         if let Some(line) = &self.log {
             line.write(self, micros);
         }

@@ -83,8 +83,7 @@ struct Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.record.bytes_in = self.tally.up();
-        self.record.bytes_out = self.tally.down();
+        self.record.count(self.tally.up(), self.tally.down());
     }
 }
 

@@ -216,7 +216,7 @@ mod tests {
         let told = told(", xds: stateOfTheWorld, stats: true, accessLog: true");
         let ads = &told["dynamic_resources"]["ads_config"];
         assert_eq!(ads["api_type"], "GRPC");
-        assert_eq!(told["stats_config"], Value::Null);
+        assert_eq!(told["stats_config"]["stats_matcher"], Value::Null);
         let runtime = &told["layered_runtime"]["layers"][0]["static_layer"];
         assert_eq!(runtime[ACCESS_LOG], 100);
         let arguments = arguments(&config(""), &PathBuf::from("b.json"));
