@@ -23,6 +23,30 @@ pub struct Limit {
     pub memory_bytes: u64,
 }
 
+/// How a group was held back by its quota.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// Time that its threads waited, summed over CPUs.
+    pub time: Duration,
+    /// Periods in which it wanted to run.
+    pub periods: u64,
+    /// Those that ended with the quota spent and work left.
+    pub throttled_periods: u64,
+}
+
+impl Throttled {
+    /// From an earlier moment to this one.
+    pub fn since(self, begin: Self) -> Self {
+        Self {
+            time: self.time.saturating_sub(begin.time),
+            periods: self.periods.saturating_sub(begin.periods),
+            throttled_periods: self
+                .throttled_periods
+                .saturating_sub(begin.throttled_periods),
+        }
+    }
+}
+
 /// Where groups can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hierarchy {
@@ -208,14 +232,18 @@ impl Cgroup {
         }
     }
 
-    /// Time that it was held back by the quota.
-    pub fn throttled(&self) -> io::Result<Duration> {
-        match &self.hierarchy {
-            Hierarchy::V2(dir) => field(&dir.join("cpu.stat"), "throttled_usec").map(micros),
-            Hierarchy::V1 { cpu, .. } => {
-                field(&cpu.join("cpu.stat"), "throttled_time").map(Duration::from_nanos)
-            }
-        }
+    /// How it was held back by its quota until now.
+    pub fn throttled(&self) -> io::Result<Throttled> {
+        let (dir, key, unit): (_, _, fn(u64) -> Duration) = match &self.hierarchy {
+            Hierarchy::V2(dir) => (dir, "throttled_usec", micros),
+            Hierarchy::V1 { cpu, .. } => (cpu, "throttled_time", Duration::from_nanos),
+        };
+        let file = dir.join("cpu.stat");
+        Ok(Throttled {
+            time: field(&file, key).map(unit)?,
+            periods: field(&file, "nr_periods")?,
+            throttled_periods: field(&file, "nr_throttled")?,
+        })
     }
 
     /// Bytes of anonymous memory.
@@ -405,7 +433,7 @@ mod tests {
         let dirs: Vec<PathBuf> = cgroup.dirs().into_iter().map(Path::to_path_buf).collect();
         assert!(dirs.iter().all(|dir| dir.join("cgroup.procs").is_file()));
         assert_eq!(cgroup.cpu().unwrap(), Duration::ZERO);
-        assert_eq!(cgroup.throttled().unwrap(), Duration::ZERO);
+        assert_eq!(cgroup.throttled().unwrap(), Throttled::default());
         assert!(cgroup.anon_bytes().is_ok());
         drop(cgroup);
         assert!(dirs.iter().all(|dir| !dir.exists()));

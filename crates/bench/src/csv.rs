@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use hdrhistogram::Histogram;
 
-use crate::latency::label;
 use crate::results::pool::percentile;
-use crate::results::{Repeat, Run, SidecarUsage};
+use crate::results::{CellKey, Repeat, Run, SidecarUsage};
+use crate::run::label;
 use crate::units::{count, mebibytes, micros};
 
 /// The whole file.
@@ -65,11 +65,14 @@ fn harness(run: &Run, repeat: Option<&Repeat>) -> Columns {
         ("cpu_mili_avg_istio_proxy_fortioserver", cpu(server)),
         (
             "cpu_mili_avg_istio_proxy_istio-ingressgateway",
-            String::new(),
+            cpu(gateway),
         ),
         ("mem_Mi_avg_istio_proxy_fortioclient", memory(client)),
         ("mem_Mi_avg_istio_proxy_fortioserver", memory(server)),
-        ("mem_Mi_avg_istio_proxy_istio-ingressgateway", String::new()),
+        (
+            "mem_Mi_avg_istio_proxy_istio-ingressgateway",
+            memory(gateway),
+        ),
         (
             "RequestedQPS",
             of(&|r| r.key.qps.unwrap_or(99_999_999).to_string()),
@@ -93,10 +96,14 @@ fn ours(repeat: Option<&Repeat>) -> Columns {
     let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
     let sent = |q: f64| of(&|r| micros_at(&r.latencies.sent, q));
     let throttled = |side: Side| of(&|r| side(r).map(throttled_millis).unwrap_or_default());
+    let periods = |side: Side| of(&|r| side(r).map(throttled_periods).unwrap_or_default());
     let anon = |side: Side| of(&|r| side(r).map(anon_mebibytes).unwrap_or_default());
     vec![
         ("DataPlane", of(&|r| r.key.data_plane.clone())),
         ("Mode", of(&|r| r.key.mode.name().to_owned())),
+        ("Link", of(&|r| r.key.link.name().to_owned())),
+        ("SidecarCPU", of(&|r| sidecar_limit(&r.key))),
+        ("Telemetry", of(&|r| r.key.telemetry.name().to_owned())),
         ("Repeat", of(&|r| r.index.to_string())),
         ("Verdict", of(&|r| r.verdict.name().to_owned())),
         ("Reasons", of(&|r| r.reasons.join("; "))),
@@ -113,6 +120,8 @@ fn ours(repeat: Option<&Repeat>) -> Columns {
         ("cpu_micros_per_request", of(&|r| micros_per_request(r))),
         ("throttled_ms_client", throttled(client)),
         ("throttled_ms_server", throttled(server)),
+        ("nr_throttled_client", periods(client)),
+        ("nr_throttled_server", periods(server)),
         ("anon_Mi_client", anon(client)),
         ("anon_Mi_server", anon(server)),
         ("generator_cores", of(&|r| share(r.generator_cores))),
@@ -129,6 +138,10 @@ fn client(repeat: &Repeat) -> Option<&SidecarUsage> {
 
 fn server(repeat: &Repeat) -> Option<&SidecarUsage> {
     repeat.server.as_ref()
+}
+
+fn gateway(repeat: &Repeat) -> Option<&SidecarUsage> {
+    repeat.gateway.as_ref()
 }
 
 fn micros_at(histogram: &Histogram<u64>, quantile: f64) -> String {
@@ -150,6 +163,19 @@ fn throttled_millis(usage: &SidecarUsage) -> String {
         .throttled_seconds
         .map(|seconds| format!("{:.3}", seconds * 1e3))
         .unwrap_or_default()
+}
+
+fn throttled_periods(usage: &SidecarUsage) -> String {
+    let periods = usage.throttled_periods;
+    periods.map(|count| count.to_string()).unwrap_or_default()
+}
+
+/// CPUs before scaling; empty where there is no sidecar.
+fn sidecar_limit(key: &CellKey) -> String {
+    match key.crosses_client() || key.crosses_server() {
+        true => (f64::from(key.sidecar_millis) / 1e3).to_string(),
+        false => String::new(),
+    }
 }
 
 fn anon_mebibytes(usage: &SidecarUsage) -> String {

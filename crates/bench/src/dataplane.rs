@@ -15,6 +15,7 @@ pub mod envoy;
 pub mod find;
 pub mod leno;
 pub mod none;
+pub mod programs;
 
 pub use certificates::Certificates;
 
@@ -59,13 +60,15 @@ pub enum InMesh {
     },
 }
 
-/// Which of the two sidecars.
+/// Which of the sidecars of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Beside the client: outbound.
     Client,
     /// Beside the server: inbound.
     Server,
+    /// Beside nobody: the way in from outside the mesh.
+    Gateway,
 }
 
 impl Side {
@@ -74,6 +77,7 @@ impl Side {
         match self {
             Self::Client => "client",
             Self::Server => "server",
+            Self::Gateway => "gateway",
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 
 use crate::dataplane::{DataPlane, Side};
-use crate::results::{self, EnvironmentKind, Mode, SidecarUsage};
+use crate::results::{self, CellKey, EnvironmentKind, SidecarUsage};
 
 mod generator;
 mod placement;
@@ -65,11 +65,11 @@ pub trait Environment {
     /// What a reader must know about it.
     fn describe(&self) -> results::Environment;
 
-    /// Starts the sidecars that a mode crosses, afresh, and returns once they serve.
+    /// Starts the sidecars that a cell crosses, afresh, and returns once they serve.
     ///
     /// # Errors
     /// When one does not come up, with its last words.
-    fn place(&mut self, plane: &dyn DataPlane, mode: Mode) -> anyhow::Result<Box<dyn Placed>>;
+    fn place(&mut self, plane: &dyn DataPlane, key: &CellKey) -> anyhow::Result<Box<dyn Placed>>;
 
     /// Runs the generator where it disturbs the sidecars least. `watch` is told of each phase as
     /// it begins, and several times a second; when it breaks, there is no outcome.
@@ -94,6 +94,12 @@ pub trait Placed {
     /// When a counter cannot be read: its sidecar is gone.
     fn open_window(&mut self) -> anyhow::Result<()>;
 
+    /// About a second of the window has passed: reads the counters for a sample.
+    ///
+    /// # Errors
+    /// As [`Placed::open_window`].
+    fn sample(&mut self) -> anyhow::Result<()>;
+
     /// The measured window closes: reads the counters again, then memory.
     ///
     /// # Errors
@@ -117,8 +123,20 @@ pub struct Usage {
     pub client: Option<SidecarUsage>,
     /// The server sidecar, where there is one.
     pub server: Option<SidecarUsage>,
+    /// The gateway, where there is one.
+    pub gateway: Option<SidecarUsage>,
     /// Share of the machine's CPU time that was idle, 0 to 1.
     pub machine_idle: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor kept, 0 to 1.
     pub machine_stolen: Option<f64>,
+}
+
+impl Usage {
+    pub(crate) fn of(&mut self, side: Side) -> &mut Option<SidecarUsage> {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+            Side::Gateway => &mut self.gateway,
+        }
+    }
 }

@@ -4,6 +4,8 @@
 
 pub mod latency;
 
+mod run;
+
 pub mod dataplane;
 pub mod environment;
 

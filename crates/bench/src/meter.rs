@@ -5,8 +5,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 use std::{io, iter};
 
-use crate::cgroup::Cgroup;
-use crate::results::SidecarUsage;
+use crate::cgroup::{Cgroup, Throttled};
+use crate::results::{SidecarUsage, UsageSample};
 
 /// Reads one process, through its cgroup where it has one.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Meter {
 pub struct Reading {
     at: Instant,
     cpu: Duration,
-    throttled: Option<Duration>,
+    throttled: Option<Throttled>,
 }
 
 impl Meter {
@@ -54,21 +54,38 @@ impl Meter {
     /// right after the window, and after all CPU counters, because reading it takes time.
     pub fn usage(&self, begin: Reading, end: Reading) -> io::Result<SidecarUsage> {
         let throttled = end.throttled.zip(begin.throttled);
-        let throttled = throttled.map(|(end, begin)| end.saturating_sub(begin).as_secs_f64());
+        let throttled = throttled.map(|(end, begin)| end.since(begin));
         Ok(SidecarUsage {
             cpu_seconds: end.cpu.saturating_sub(begin.cpu).as_secs_f64(),
             window_seconds: (end.at - begin.at).as_secs_f64(),
-            throttled_seconds: throttled,
+            throttled_seconds: throttled.map(|it| it.time.as_secs_f64()),
+            periods: throttled.map(|it| it.periods),
+            throttled_periods: throttled.map(|it| it.throttled_periods),
+            samples: Vec::new(),
             pss_bytes: self
                 .members()
                 .into_iter()
                 .map(pss_of)
                 .sum::<io::Result<u64>>()?,
-            anon_bytes: self
-                .cgroup
-                .as_ref()
-                .and_then(|cgroup| cgroup.anon_bytes().ok()),
+            anon_bytes: self.anon_bytes(),
         })
+    }
+
+    /// What happened since `before` in a window that began with `begin`. Cheap: it is called while
+    /// the window is open.
+    pub fn sample(&self, begin: Reading, before: Reading, now: Reading) -> UsageSample {
+        let seconds = (now.at - before.at).as_secs_f64();
+        let cpu = now.cpu.saturating_sub(before.cpu).as_secs_f64();
+        UsageSample {
+            at_seconds: (now.at - begin.at).as_secs_f64(),
+            cores: if seconds > 0.0 { cpu / seconds } else { 0.0 },
+            anon_bytes: self.anon_bytes(),
+        }
+    }
+
+    fn anon_bytes(&self) -> Option<u64> {
+        let cgroup = self.cgroup.as_ref()?;
+        cgroup.anon_bytes().ok()
     }
 }
 

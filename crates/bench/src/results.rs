@@ -5,11 +5,16 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+mod cell;
 pub mod folder;
 pub mod pool;
 #[cfg(test)]
 pub(crate) mod sample;
 
+pub use cell::{
+    Application, Arrivals, CellKey, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS,
+    Telemetry,
+};
 pub use pool::{Pooled, Spread};
 
 /// Version of the result folder's layout; a folder with another one is refused.
@@ -39,6 +44,9 @@ pub struct Run {
 /// The grid of a run, as resolved from flags, files and defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
+    /// What the run is for.
+    #[serde(default)]
+    pub experiment: Experiment,
     /// Where; runs from before there was a choice were on loopback.
     #[serde(default)]
     pub environment: EnvironmentKind,
@@ -50,6 +58,21 @@ pub struct Settings {
     pub connections: Vec<u32>,
     /// Requests per second over all connections; `None` is a closed loop.
     pub qps: Vec<Option<u32>>,
+    /// What requests go through, in the order of the tables.
+    #[serde(default = "Link::only_echo")]
+    pub links: Vec<Link>,
+    /// CPU limits of each sidecar before [`Settings::scale`], in thousandths of a CPU.
+    #[serde(default = "cell::reports_limit")]
+    pub sidecar_millis: Vec<u32>,
+    /// What sidecars tell about requests, in the order of the tables.
+    #[serde(default = "Telemetry::only_metrics")]
+    pub telemetry: Vec<Telemetry>,
+    /// All CPU limits are multiplied by it: 0.2 makes "1 CPU" a fifth of one.
+    #[serde(default = "cell::unscaled")]
+    pub scale: f64,
+    /// What serves behind the links of the sample.
+    #[serde(default)]
+    pub application: Application,
     /// Bytes of the answer's body.
     pub payload_bytes: u64,
     /// Seconds of one repeat's measured window.
@@ -66,118 +89,6 @@ pub struct Settings {
     pub arrivals: Arrivals,
     /// Appended to labels.
     pub extra_labels: Option<String>,
-}
-
-/// Where a run takes place.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EnvironmentKind {
-    /// All processes on one machine, addresses on the loopback interface.
-    #[default]
-    Loopback,
-    /// A mesh on one machine, each workload in a network of its own.
-    Local,
-}
-
-impl EnvironmentKind {
-    /// The word used in options and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loopback => "loopback",
-            Self::Local => "local",
-        }
-    }
-}
-
-/// How the requests of an open loop are spread over time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arrivals {
-    /// Evenly spaced on each connection, the connections' phases evenly apart.
-    Staggered,
-    /// Independent exponential gaps on each connection.
-    Poisson,
-}
-
-/// Which sidecars the traffic crosses, in the words of Istio's harness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Generator to server; where a mesh has sidecars, past both.
-    Baseline,
-    /// Generator to server sidecar (plaintext) to server.
-    ServerOnly,
-    /// Generator to client sidecar to server (plaintext).
-    ClientOnly,
-    /// Generator to client sidecar, mutual TLS to server sidecar, to server.
-    Both,
-}
-
-impl Mode {
-    /// Every mode, in the order of the tables.
-    pub const ALL: [Self; 4] = [
-        Self::Baseline,
-        Self::ServerOnly,
-        Self::ClientOnly,
-        Self::Both,
-    ];
-
-    /// The word used in labels, options and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::ServerOnly => "serveronly",
-            Self::ClientOnly => "clientonly",
-            Self::Both => "both",
-        }
-    }
-
-    /// Whether traffic crosses a client sidecar.
-    pub fn crosses_client(self) -> bool {
-        matches!(self, Self::ClientOnly | Self::Both)
-    }
-
-    /// Whether traffic crosses a server sidecar.
-    pub fn crosses_server(self) -> bool {
-        matches!(self, Self::ServerOnly | Self::Both)
-    }
-}
-
-/// What makes a cell.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct CellKey {
-    /// `none`, `leno`, `envoy`, `envoy-h2`.
-    pub data_plane: String,
-    /// Sidecars crossed.
-    pub mode: Mode,
-    /// Connections of the generator.
-    pub connections: u32,
-    /// Requests per second over all connections; `None` is a closed loop.
-    pub qps: Option<u32>,
-    /// Bytes of the answer's body.
-    pub payload_bytes: u64,
-}
-
-impl CellKey {
-    /// One line of a figure: `none baseline`, `leno both`.
-    pub fn series(&self) -> String {
-        format!("{} {}", self.data_plane, self.mode.name())
-    }
-
-    /// The asked rate as a word: a number, or `max`.
-    pub fn qps_word(&self) -> String {
-        self.qps
-            .map_or_else(|| "max".to_owned(), |qps| qps.to_string())
-    }
-
-    /// Unique within a run and fit for a file name.
-    pub fn slug(&self) -> String {
-        let (plane, mode, qps) = (&self.data_plane, self.mode.name(), self.qps_word());
-        format!(
-            "{plane}_{mode}_c{}_q{qps}_s{}",
-            self.connections, self.payload_bytes
-        )
-    }
 }
 
 /// One cell with the repeats that were taken.
@@ -254,19 +165,22 @@ pub struct Repeat {
     pub machine_idle: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor kept, 0 to 1.
     pub machine_stolen: Option<f64>,
-    /// The client sidecar, where the mode crosses one.
+    /// The client sidecar, where the cell crosses one: api-gateway's on the sample's longer link.
     pub client: Option<SidecarUsage>,
-    /// The server sidecar, where the mode crosses one.
+    /// The server sidecar, where the cell crosses one: ratings' on the sample's links.
     pub server: Option<SidecarUsage>,
+    /// The gateway, where the cell crosses one.
+    #[serde(default)]
+    pub gateway: Option<SidecarUsage>,
     /// Latency histograms; kept in the repeat's `.hlog`.
     #[serde(skip)]
     pub latencies: Latencies,
 }
 
 impl Repeat {
-    /// CPU microseconds per request of both sidecars together; `None` in modes without one.
-    /// By the achieved rate, not by `requests`: of a saturated target's answers some come after
-    /// the window, and some of the window's work is for requests of the warm-up.
+    /// CPU microseconds per request of both sidecars together, a gateway's left out; `None` in
+    /// modes without one. By the achieved rate, not by `requests`: of a saturated target's answers
+    /// some come after the window, and some of its work is for requests of the warm-up.
     pub fn cpu_micros_per_request(&self) -> Option<f64> {
         let sidecars = [&self.client, &self.server].into_iter().flatten();
         let cores: Vec<f64> = sidecars.map(SidecarUsage::cores).collect();
@@ -305,6 +219,26 @@ pub struct SidecarUsage {
     /// Proportional set size at the end of the window.
     pub pss_bytes: u64,
     /// Anonymous memory of its cgroup at the end of the window; `None` without a cgroup.
+    pub anon_bytes: Option<u64>,
+    /// Periods of the quota in the window; `None` without a cgroup.
+    #[serde(default)]
+    pub periods: Option<u64>,
+    /// How many of them ended with the quota spent and work left: `nr_throttled`.
+    #[serde(default)]
+    pub throttled_periods: Option<u64>,
+    /// About one a second, over the window.
+    #[serde(default)]
+    pub samples: Vec<UsageSample>,
+}
+
+/// What a sidecar used and held at one moment of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct UsageSample {
+    /// Seconds since the window opened.
+    pub at_seconds: f64,
+    /// Cores in use on average since the sample before, or since the window opened.
+    pub cores: f64,
+    /// Anonymous memory of its cgroup; `None` without one.
     pub anon_bytes: Option<u64>,
 }
 

@@ -60,6 +60,7 @@ pub fn account(side: Side) -> &'static str {
     match side {
         Side::Client => "fortioclient",
         Side::Server => "fortioserver",
+        Side::Gateway => "istio-ingressgateway",
     }
 }
 

@@ -77,7 +77,7 @@ impl DataPlane for Leno {
 
 fn direction(side: Side) -> &'static str {
     match side {
-        Side::Client => "outbound",
+        Side::Client | Side::Gateway => "outbound",
         Side::Server => "inbound",
     }
 }

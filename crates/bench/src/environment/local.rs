@@ -16,7 +16,7 @@ use super::{Environment, Placed, generator, placement};
 use crate::dataplane::{DataPlane, InMesh};
 use crate::machine;
 use crate::process::{self, pin_self, usable_cpus};
-use crate::results::{self, EnvironmentKind, Limits, Mode, Placement};
+use crate::results::{self, CellKey, EnvironmentKind, Limits, Link, Mode, Placement};
 
 mod layout;
 mod mesh;
@@ -164,13 +164,17 @@ impl Environment for Local {
         }
     }
 
-    fn place(&mut self, plane: &dyn DataPlane, mode: Mode) -> anyhow::Result<Box<dyn Placed>> {
+    fn place(&mut self, plane: &dyn DataPlane, key: &CellKey) -> anyhow::Result<Box<dyn Placed>> {
         let Some(in_mesh) = plane.in_mesh() else {
             bail!("{}", super::refusal(plane.name()));
         };
-        let (mesh, target) = self.up(&in_mesh, mode)?;
+        ensure!(
+            key.link == Link::Echo && key.mode != Mode::Ingress,
+            "the gateway is not measured in a local mesh yet"
+        );
+        let (mesh, target) = self.up(&in_mesh, key.mode)?;
         self.client = Some(mesh.namespace("client")?);
-        let path = LocalPath::open(mesh, target, mode)?;
+        let path = LocalPath::open(mesh, target, key)?;
         path.pin(&self.placement)?;
         Ok(Box::new(path))
     }

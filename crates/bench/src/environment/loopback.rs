@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::{Environment, Placed, generator, placement};
 use crate::cgroup::{Hierarchy, Limit};
 use crate::dataplane::{Certificates, DataPlane, Hop, Side};
 use crate::machine;
 use crate::process::{Child, Placing, Program, pin_self, usable_cpus};
-use crate::results::{self, EnvironmentKind, Limits, Mode, Placement};
+use crate::results::{self, CellKey, EnvironmentKind, Limits, Link, Mode, Placement};
 
 mod path;
 mod sidecar;
@@ -96,7 +96,7 @@ impl Loopback {
     /// CPUs and a new cgroup for one sidecar.
     fn placing(&self, side: Side) -> anyhow::Result<sidecar::Room> {
         let cpus = match side {
-            Side::Client => self.placement.client_sidecar.clone(),
+            Side::Client | Side::Gateway => self.placement.client_sidecar.clone(),
             Side::Server => self.placement.server_sidecar.clone(),
         };
         let cgroup = match &self.cgroups {
@@ -157,15 +157,19 @@ impl Environment for Loopback {
         }
     }
 
-    fn place(&mut self, plane: &dyn DataPlane, mode: Mode) -> anyhow::Result<Box<dyn Placed>> {
+    fn place(&mut self, plane: &dyn DataPlane, key: &CellKey) -> anyhow::Result<Box<dyn Placed>> {
+        ensure!(
+            key.link == Link::Echo && key.mode != Mode::Ingress,
+            "there is no gateway on loopback: use --environment local, as root"
+        );
         self.server.check()?;
         self.placed += 1;
-        let mutual_tls = mode == Mode::Both;
+        let mutual_tls = key.mode == Mode::Both;
         let mut target = self.server_addr;
         let mut sidecars = Vec::new();
         for (side, crossed) in [
-            (Side::Server, mode.crosses_server()),
-            (Side::Client, mode.crosses_client()),
+            (Side::Server, key.crosses_server()),
+            (Side::Client, key.crosses_client()),
         ] {
             if crossed {
                 let sidecar = self.start_sidecar(plane, side, mutual_tls, target)?;

@@ -76,6 +76,7 @@ pub(crate) fn dash(mode: Mode) -> &'static str {
         Mode::Baseline | Mode::Both => "",
         Mode::ServerOnly => "2 4",
         Mode::ClientOnly => "8 4",
+        Mode::Ingress => "12 3 2 3",
     }
 }
 
@@ -85,6 +86,6 @@ pub(crate) fn marker(mode: Mode) -> Marker {
         Mode::Baseline => Marker::Diamond,
         Mode::ServerOnly => Marker::Square,
         Mode::ClientOnly => Marker::Triangle,
-        Mode::Both => Marker::Circle,
+        Mode::Both | Mode::Ingress => Marker::Circle,
     }
 }

@@ -72,11 +72,7 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
     let several_rates = abscissa == Abscissa::Connections && settings.qps.len() > 1;
     let mut lines: Vec<Line> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
-    for cell in run
-        .cells
-        .iter()
-        .filter(|cell| applies(metric, cell.key.mode))
-    {
+    for cell in run.cells.iter().filter(|cell| applies(metric, &cell.key)) {
         let label = label(&cell.key, several_rates);
         let Some(x) = abscissa.of(&cell.key) else {
             continue;
@@ -116,11 +112,11 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
 }
 
 /// A figure of a sidecar shows the modes that cross it.
-fn applies(metric: &Metric, mode: Mode) -> bool {
+fn applies(metric: &Metric, key: &CellKey) -> bool {
     match metric.kind {
         Kind::Latency(_) => true,
-        Kind::Usage(..) if metric.name.ends_with("client") => mode.crosses_client(),
-        Kind::Usage(..) => mode.crosses_server(),
+        Kind::Usage(..) if metric.name.ends_with("client") => key.crosses_client(),
+        Kind::Usage(..) => key.crosses_server(),
     }
 }
 

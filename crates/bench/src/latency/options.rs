@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 
 use super::harness_file::HarnessFile;
-use crate::results::{Arrivals, EnvironmentKind, Mode, Settings};
+use crate::dataplane::programs::Programs;
+use crate::results::{
+    Application, Arrivals, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS, Settings,
+    Telemetry,
+};
 
 /// Options of `leno bench latency`.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -43,7 +47,7 @@ pub struct Grid {
     /// none, leno, envoy, envoy-h2 [default: all that are found]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub data_planes: Vec<String>,
-    /// baseline, serveronly, clientonly, both [default: baseline,both]
+    /// baseline, serveronly, clientonly, both, ingress [default: baseline,both]
     #[arg(long, value_delimiter = ',', value_name = "MODES", value_parser = parse_mode)]
     pub modes: Vec<Mode>,
     /// Connections of the generator [default: 2,4,8,16,32,64]
@@ -76,17 +80,6 @@ pub struct Grid {
     /// Seed of the order of cells and of random schedules [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-}
-
-/// Where the data planes' programs are.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct Programs {
-    /// leno-proxy [default: beside leno, or in $PATH]
-    #[arg(long, value_name = "PATH")]
-    pub proxy: Option<PathBuf>,
-    /// Envoy [default: $LENO_ENVOY, in $PATH, or in .venv]
-    #[arg(long, value_name = "PATH")]
-    pub envoy: Option<PathBuf>,
 }
 
 /// Requests per second; `None` is a closed loop.
@@ -132,11 +125,17 @@ fn defaults(quick: bool) -> Settings {
         false => (vec![2, 4, 8, 16, 32, 64], 10.0, 2.0, 3),
     };
     Settings {
+        experiment: Experiment::Latency,
         environment: EnvironmentKind::default(),
         data_planes: Vec::new(),
         modes: vec![Mode::Baseline, Mode::Both],
         connections,
         qps: vec![Some(1000)],
+        links: vec![Link::Echo],
+        sidecar_millis: vec![SIDECAR_MILLIS],
+        telemetry: vec![Telemetry::Metrics],
+        scale: 1.0,
+        application: Application::Static,
         payload_bytes: 1024,
         duration_seconds,
         warmup_seconds,
@@ -199,7 +198,7 @@ fn check(settings: &Settings) -> anyhow::Result<()> {
 
 fn parse_mode(text: &str) -> Result<Mode, String> {
     let found = Mode::ALL.into_iter().find(|mode| mode.name() == text);
-    found.ok_or_else(|| "use baseline, serveronly, clientonly or both".to_owned())
+    found.ok_or_else(|| "use baseline, serveronly, clientonly, both or ingress".to_owned())
 }
 
 fn parse_environment(text: &str) -> Result<EnvironmentKind, String> {

@@ -3,7 +3,10 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Cell, CellKey, Repeat, Run, Settings, SidecarUsage, Verdict};
+use super::{
+    Cell, CellKey, EnvironmentKind, Link, Mode, Repeat, Run, SIDECAR_MILLIS, Settings,
+    SidecarUsage, Telemetry, Verdict,
+};
 
 pub use load::report::SAMPLES_BEYOND_MIN;
 
@@ -183,18 +186,15 @@ impl Settings {
     pub fn keys(&self) -> Vec<CellKey> {
         let mut keys = Vec::new();
         for data_plane in &self.data_planes {
-            for &mode in self
-                .modes
-                .iter()
-                .filter(|&&mode| self.has(data_plane, mode))
-            {
-                for &qps in &self.qps {
-                    keys.extend(self.connections.iter().map(|&connections| CellKey {
+            let modes = self.modes.iter().copied();
+            for mode in modes.filter(|&mode| self.has(data_plane, mode)) {
+                for variant in self.variants(data_plane) {
+                    keys.extend(self.loads().map(|(qps, connections)| CellKey {
                         data_plane: data_plane.clone(),
                         mode,
                         connections,
                         qps,
-                        payload_bytes: self.payload_bytes,
+                        ..variant.clone()
                     }));
                 }
             }
@@ -202,10 +202,47 @@ impl Settings {
         keys
     }
 
-    fn has(&self, data_plane: &str, mode: super::Mode) -> bool {
-        match (data_plane == "none", mode == super::Mode::Baseline) {
-            (false, true) => self.environment == super::EnvironmentKind::Local,
-            (without, baseline) => without == baseline,
+    /// Links, limits and telemetry of a data plane's cells. Without sidecars there is nothing to
+    /// limit, and nobody who tells anything.
+    fn variants(&self, data_plane: &str) -> Vec<CellKey> {
+        let without = data_plane == "none";
+        let (limits, telemetry) = match without {
+            true => (&[SIDECAR_MILLIS][..], &[Telemetry::Metrics][..]),
+            false => (&*self.sidecar_millis, &*self.telemetry),
+        };
+        let mut variants = Vec::new();
+        for &link in &self.links {
+            for &sidecar_millis in limits {
+                variants.extend(telemetry.iter().map(|&telemetry| CellKey {
+                    data_plane: data_plane.to_owned(),
+                    mode: Mode::Baseline,
+                    connections: 0,
+                    qps: None,
+                    payload_bytes: match link {
+                        Link::Echo => self.payload_bytes,
+                        Link::Ratings | Link::GatewayRatings => 0,
+                    },
+                    link,
+                    sidecar_millis,
+                    telemetry,
+                }));
+            }
+        }
+        variants
+    }
+
+    fn loads(&self) -> impl Iterator<Item = (Option<u32>, u32)> {
+        let rates = self.qps.iter();
+        rates.flat_map(|&qps| self.connections.iter().map(move |&count| (qps, count)))
+    }
+
+    fn has(&self, data_plane: &str, mode: Mode) -> bool {
+        let in_mesh = self.environment == EnvironmentKind::Local;
+        match mode {
+            Mode::Baseline => data_plane == "none" || in_mesh,
+            // A gateway is a workload of a mesh.
+            Mode::Ingress => data_plane != "none" && in_mesh,
+            Mode::ServerOnly | Mode::ClientOnly | Mode::Both => data_plane != "none",
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Arrivals, Cell, CellKey, Environment, EnvironmentKind, Latencies, Mode, Repeat, Run, SCHEMA,
-    Settings, SidecarUsage, Verdict,
+    Application, Arrivals, Cell, CellKey, Environment, EnvironmentKind, Experiment, Latencies,
+    Link, Mode, Repeat, Run, SCHEMA, SIDECAR_MILLIS, Settings, SidecarUsage, Telemetry, Verdict,
 };
 
 /// A run of `none`, `leno` and `envoy` over two connection counts, without cells.
@@ -37,11 +37,17 @@ pub(crate) fn full_run() -> Run {
 
 fn settings() -> Settings {
     Settings {
+        experiment: Experiment::Latency,
         environment: EnvironmentKind::Loopback,
         data_planes: ["none", "leno", "envoy"].map(str::to_owned).to_vec(),
         modes: vec![Mode::Baseline, Mode::Both],
         connections: vec![2, 16],
         qps: vec![Some(1000)],
+        links: vec![Link::Echo],
+        sidecar_millis: vec![SIDECAR_MILLIS],
+        telemetry: vec![Telemetry::Metrics],
+        scale: 1.0,
+        application: Application::Static,
         payload_bytes: 1024,
         duration_seconds: 5.0,
         warmup_seconds: 1.0,
@@ -61,6 +67,9 @@ pub(crate) fn repeat(data_plane: &str, index: u32) -> Repeat {
         connections: 16,
         qps: Some(1000),
         payload_bytes: 1024,
+        link: Link::Echo,
+        sidecar_millis: SIDECAR_MILLIS,
+        telemetry: Telemetry::Metrics,
     };
     Repeat { index, ..of(key) }
 }
@@ -72,6 +81,9 @@ fn of(key: CellKey) -> Repeat {
         throttled_seconds: Some(0.0),
         pss_bytes: 5 << 20,
         anon_bytes: Some(3 << 20),
+        periods: Some(50),
+        throttled_periods: Some(0),
+        samples: Vec::new(),
     };
     let mut latencies = Latencies::default();
     for sample in 1..=5_000_u64 {
@@ -95,8 +107,9 @@ fn of(key: CellKey) -> Repeat {
         generator_cores: Some(0.1),
         machine_idle: Some(0.5),
         machine_stolen: Some(0.0),
-        client: key.mode.crosses_client().then(|| usage.clone()),
-        server: key.mode.crosses_server().then(|| usage.clone()),
+        client: key.crosses_client().then(|| usage.clone()),
+        server: key.crosses_server().then(|| usage.clone()),
+        gateway: None,
         latencies,
         key,
     }

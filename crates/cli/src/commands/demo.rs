@@ -4,7 +4,7 @@
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    programs: bench::latency::Programs,
+    programs: bench::dataplane::programs::Programs,
     /// Folder for the results [default: results/latency-DATE]
     #[arg(long, value_name = "DIR")]
     out: Option<std::path::PathBuf>,

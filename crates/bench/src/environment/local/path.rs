@@ -13,7 +13,7 @@ use crate::dataplane::Side;
 use crate::environment::window::Window;
 use crate::environment::{Placed, Usage};
 use crate::meter::{Meter, cpu_of, pss_of};
-use crate::results::{Mode, Placement, SidecarUsage};
+use crate::results::{CellKey, Placement, SidecarUsage};
 use crate::units::mebibytes;
 
 /// What a sidecar that is not crossed may use, in CPUs: it looks after itself, and requests take
@@ -45,11 +45,11 @@ struct Metered {
 impl LocalPath {
     /// # Errors
     /// When a sidecar has no groups that could be read.
-    pub(super) fn open(mesh: Mesh, target: SocketAddr, mode: Mode) -> anyhow::Result<Self> {
+    pub(super) fn open(mesh: Mesh, target: SocketAddr, key: &CellKey) -> anyhow::Result<Self> {
         let mut sidecars = Vec::new();
         for (side, crossed) in [
-            (Side::Client, mode.crosses_client()),
-            (Side::Server, mode.crosses_server()),
+            (Side::Client, key.crosses_client()),
+            (Side::Server, key.crosses_server()),
         ] {
             if let Some((pid, groups)) = mesh.sidecar(side.name())? {
                 let group = Cgroup::of_others(groups);
@@ -79,7 +79,7 @@ impl LocalPath {
     pub(super) fn pin(&self, placement: &Placement) -> anyhow::Result<()> {
         for sidecar in &self.sidecars {
             let cpus = match sidecar.side {
-                Side::Client => &placement.client_sidecar,
+                Side::Client | Side::Gateway => &placement.client_sidecar,
                 Side::Server => &placement.server_sidecar,
             };
             for pid in sidecar.meter.members() {
@@ -126,13 +126,14 @@ impl Placed for LocalPath {
         self.window.open(&metered(&self.sidecars))
     }
 
+    fn sample(&mut self) -> anyhow::Result<()> {
+        self.window.sample(&metered(&self.sidecars))
+    }
+
     fn close_window(&mut self) -> anyhow::Result<Usage> {
         let mut usage = self.window.close(&metered(&self.sidecars))?;
         for sidecar in &self.sidecars {
-            let used = match sidecar.side {
-                Side::Client => &mut usage.client,
-                Side::Server => &mut usage.server,
-            };
+            let used = usage.of(sidecar.side);
             used.take_if(|used| !worth_telling(sidecar.crossed, used));
         }
         Ok(usage)
@@ -190,6 +191,9 @@ mod tests {
             throttled_seconds: None,
             pss_bytes: 1,
             anon_bytes: None,
+            periods: None,
+            throttled_periods: None,
+            samples: Vec::new(),
         };
         assert!(worth_telling(true, &used(0.0)));
         assert!(!worth_telling(false, &used(0.01)));

@@ -38,6 +38,10 @@ impl Placed for LoopbackPath {
         self.window.open(&metered(&self.sidecars))
     }
 
+    fn sample(&mut self) -> anyhow::Result<()> {
+        self.window.sample(&metered(&self.sidecars))
+    }
+
     fn close_window(&mut self) -> anyhow::Result<Usage> {
         self.window.close(&metered(&self.sidecars))
     }

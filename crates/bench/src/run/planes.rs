@@ -2,10 +2,10 @@
 
 use anyhow::{Context, bail};
 
-use super::options::Programs;
 use crate::dataplane::envoy::{Between, Envoy};
 use crate::dataplane::leno::Leno;
 use crate::dataplane::none::None as NoPlane;
+use crate::dataplane::programs::Programs;
 use crate::dataplane::{DataPlane, find};
 use crate::results::EnvironmentKind;
 
@@ -16,7 +16,7 @@ const NO_ENVOY: &str = "envoy was not found and is left out: make envoy installs
 ///
 /// # Errors
 /// When a name is unknown or its program is not found.
-pub(super) fn named(
+pub(crate) fn named(
     names: &[String],
     programs: &Programs,
 ) -> anyhow::Result<Vec<Box<dyn DataPlane>>> {
@@ -27,7 +27,7 @@ pub(super) fn named(
 ///
 /// # Errors
 /// When leno-proxy is not found, or the path given for Envoy is wrong.
-pub(super) fn found(
+pub(crate) fn found(
     programs: &Programs,
     environment: EnvironmentKind,
     notes: &mut Vec<String>,
@@ -48,7 +48,7 @@ pub(super) fn found(
 ///
 /// # Errors
 /// When the path given for Envoy is wrong.
-pub(super) fn of_demo(programs: &Programs) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+pub(crate) fn of_demo(programs: &Programs) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     Ok(match find::envoy(programs.envoy.as_deref())? {
         Some(_) => (names(&["none", "leno", "envoy"]), Vec::new()),

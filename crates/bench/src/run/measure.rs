@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -14,6 +14,9 @@ use crate::dataplane::DataPlane;
 use crate::environment::{Environment, Placed, Usage};
 use crate::interrupt::Interrupt;
 use crate::results::{Arrivals, Repeat, Settings, folder};
+
+/// Time between two samples of a sidecar's usage.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// What a repeat needs besides its job.
 pub(super) struct Bench<'a> {
@@ -31,7 +34,7 @@ pub(super) fn take(
     plane: &dyn DataPlane,
     job: &Job,
 ) -> anyhow::Result<Option<Repeat>> {
-    let mut placed = environment.place(plane, job.key.mode)?;
+    let mut placed = environment.place(plane, &job.key)?;
     let before = placed.counters();
     let plan = plan(bench, job, placed.as_ref());
     let measured = measure(bench, environment, placed.as_mut(), plan);
@@ -90,6 +93,8 @@ fn measure(
     let mut ends = Ends {
         placed,
         opened: None,
+        sampled: Ok(()),
+        latest: Instant::now(),
         closed: None,
     };
     let outcome = environment.generate(plan, &mut |progress| {
@@ -106,16 +111,20 @@ fn measure(
     };
     ends.opened
         .context("the generator never told that its window opened")??;
+    ends.sampled?;
     let usage = ends
         .closed
         .context("the generator never told that its window closed")??;
     Ok(Some((outcome, usage)))
 }
 
-/// Reads the counters at the first word of each end of the window.
+/// Reads the counters at the first word of each end of the window, and for samples in it.
 struct Ends<'a> {
     placed: &'a mut dyn Placed,
     opened: Option<anyhow::Result<()>>,
+    sampled: anyhow::Result<()>,
+    /// When the window opened, or the latest sample was taken.
+    latest: Instant,
     closed: Option<anyhow::Result<Usage>>,
 }
 
@@ -123,6 +132,12 @@ impl Ends<'_> {
     fn meet(&mut self, phase: load::Phase) {
         if phase == load::Phase::Measuring && self.opened.is_none() {
             self.opened = Some(self.placed.open_window());
+            self.latest = Instant::now();
+        }
+        let is_open = self.opened.is_some() && phase == load::Phase::Measuring;
+        if is_open && self.sampled.is_ok() && self.latest.elapsed() >= SAMPLE_EVERY {
+            self.sampled = self.placed.sample();
+            self.latest = Instant::now();
         }
         if phase >= load::Phase::Draining && self.closed.is_none() {
             self.closed = Some(self.placed.close_window());

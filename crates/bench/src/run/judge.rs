@@ -6,7 +6,7 @@ use crate::results::{CellKey, Latencies, Repeat, SidecarUsage, Verdict};
 use crate::units;
 
 /// Below this share of idle time the machine itself is what was measured.
-const IDLE_MIN: f64 = 0.02;
+const IDLE_MIN: f64 = 0.10;
 
 /// Puts a repeat together.
 pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: Usage) -> Repeat {
@@ -36,6 +36,7 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
         machine_stolen: usage.machine_stolen,
         client: usage.client,
         server: usage.server,
+        gateway: usage.gateway,
         latencies: Latencies {
             intended: outcome.latency.clone(),
             sent: outcome.latency_from_send.clone(),
@@ -90,10 +91,10 @@ fn faults(repeat: &Repeat) -> Vec<String> {
             repeat.unfinished
         ));
     }
-    let mode = repeat.key.mode;
+    let (key, mode) = (&repeat.key, repeat.key.mode);
     for (side, crosses, usage) in [
-        ("client", mode.crosses_client(), &repeat.client),
-        ("server", mode.crosses_server(), &repeat.server),
+        ("client", key.crosses_client(), &repeat.client),
+        ("server", key.crosses_server(), &repeat.server),
     ] {
         let worked = usage.as_ref().is_some_and(SidecarUsage::worked);
         if worked != crosses {

@@ -1,0 +1,285 @@
+//! A run from its settings to its folder, in order; the same for every experiment. Each repeat is
+//! saved as soon as it is taken, so that nothing measured is ever lost.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use crate::dataplane::DataPlane;
+use crate::dataplane::programs::Programs;
+use crate::environment::{self, Environment};
+use crate::interrupt::Interrupt;
+use crate::results::{
+    self, CellKey, EnvironmentKind, Repeat, Run, SCHEMA, Settings, Verdict, folder,
+};
+use crate::{clock, csv, report, table};
+
+mod judge;
+mod measure;
+mod order;
+pub(crate) mod planes;
+mod progress;
+
+use measure::Bench;
+use order::Job;
+use progress::Shown;
+
+/// A void repeat is taken again this often: whatever starved the generator may have passed.
+const RETAKES: u32 = 2;
+
+/// What a new run shall do.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// The grid. `data_planes` is empty where all that are found take part; `environment` is only
+    /// known once there is one.
+    pub(crate) settings: Settings,
+    /// What a reader must know, one sentence each.
+    pub(crate) notes: Vec<String>,
+    pub(crate) programs: Programs,
+    /// Absent: the best that there is.
+    pub(crate) environment: Option<EnvironmentKind>,
+    /// Absent: a folder named after the experiment and the time.
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Takes every repeat, then writes and prints what there is.
+///
+/// # Errors
+/// When a data plane does not come up, or a file cannot be written. What was measured until then
+/// is kept, and [`resume`] goes on with it.
+pub(crate) fn begin(task: Task) -> anyhow::Result<()> {
+    run(|launcher| prepare_new(task, launcher))
+}
+
+/// Takes the repeats that are missing in `dir`, under the same settings.
+///
+/// # Errors
+/// As [`begin`]; and when it was begun with other programs.
+pub(crate) fn resume(dir: &Path, programs: &Programs) -> anyhow::Result<()> {
+    run(|launcher| prepare_again(dir, programs, launcher))
+}
+
+fn run(prepare: impl FnOnce(PathBuf) -> anyhow::Result<Prepared>) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let launcher = std::env::current_exe().context("finding our own executable")?;
+    let Prepared {
+        mut run,
+        dir,
+        planes,
+        mut environment,
+    } = prepare(launcher)?;
+    describe(&mut run.environment, environment.as_ref(), &planes)?;
+    folder::save_run(&dir, &run)?;
+    let measured = measure_all(&mut run, &dir, &planes, environment.as_mut(), &interrupt);
+    drop(environment);
+    let finished = finish(&run, &dir);
+    let go_on = go_on(&run, &dir);
+    measured.with_context(|| format!("the run stops here; go on with: {go_on}"))?;
+    finished
+}
+
+/// The command that takes what is missing.
+fn go_on(run: &Run, dir: &Path) -> String {
+    let experiment = run.settings.experiment.name();
+    format!("leno bench {experiment} --resume {}", dir.display())
+}
+
+/// A run that can begin.
+struct Prepared {
+    /// With what its folder holds already.
+    run: Run,
+    dir: PathBuf,
+    /// Those that its settings name.
+    planes: Vec<Box<dyn DataPlane>>,
+    environment: Box<dyn Environment>,
+}
+
+fn prepare_again(dir: &Path, programs: &Programs, launcher: PathBuf) -> anyhow::Result<Prepared> {
+    let run = folder::open(dir)?;
+    let planes = planes::named(&run.settings.data_planes, programs)?;
+    let kind = Some(run.settings.environment);
+    let (environment, _) = environment::open(kind, &planes, launcher)?;
+    Ok(Prepared {
+        run,
+        dir: dir.to_path_buf(),
+        planes,
+        environment,
+    })
+}
+
+fn prepare_new(task: Task, launcher: PathBuf) -> anyhow::Result<Prepared> {
+    let Task {
+        mut settings,
+        mut notes,
+        programs,
+        ..
+    } = task;
+    let stamp = clock::stamp();
+    let default = || PathBuf::from(format!("results/{}-{stamp}", settings.experiment.name()));
+    let dir = task.out.unwrap_or_else(default);
+    ensure!(
+        !dir.join("run.json").exists(),
+        "{} holds a run: use --resume, or another --out",
+        dir.display()
+    );
+    let named = planes::named(&settings.data_planes, &programs)?;
+    let (environment, note) = environment::open(task.environment, &named, launcher)?;
+    notes.extend(note);
+    settings.environment = environment.kind();
+    let planes = match named.is_empty() {
+        true => planes::found(&programs, environment.kind(), &mut notes)?,
+        false => named,
+    };
+    settings.data_planes = planes.iter().map(|plane| plane.name().to_owned()).collect();
+    ensure!(
+        !settings.keys().is_empty(),
+        "the grid is empty: {}",
+        EMPTY_GRID
+    );
+    Ok(Prepared {
+        run: new_run(settings, notes, &stamp),
+        dir,
+        planes,
+        environment,
+    })
+}
+
+const EMPTY_GRID: &str = "baseline needs the data plane none, the other modes need another one";
+
+fn new_run(settings: Settings, notes: Vec<String>, stamp: &str) -> Run {
+    let command: Vec<String> = std::env::args().collect();
+    let mut run = Run {
+        schema: SCHEMA,
+        id: format!("leno-{stamp}"),
+        started: clock::now(),
+        command: command.join(" "),
+        settings,
+        environment: results::Environment::default(),
+        cells: Vec::new(),
+    };
+    run.environment.notes = notes;
+    run
+}
+
+/// Completes the description of a new run; checks that a resumed one goes on with the same
+/// programs.
+fn describe(
+    described: &mut results::Environment,
+    environment: &dyn Environment,
+    planes: &[Box<dyn DataPlane>],
+) -> anyhow::Result<()> {
+    let versions = planes.iter().map(|plane| plane.version());
+    let versions = versions.collect::<anyhow::Result<Vec<_>>>()?;
+    if !described.kind.is_empty() {
+        let before = &described.data_planes;
+        ensure!(
+            *before == versions,
+            "the run was begun with other programs: {before:?}, now {versions:?}"
+        );
+        return Ok(());
+    }
+    described
+        .notes
+        .iter()
+        .for_each(|note| eprintln!("note: {note}"));
+    let mut notes = std::mem::take(&mut described.notes);
+    *described = environment.describe();
+    described.data_planes = versions;
+    described.notes.extend(
+        planes
+            .iter()
+            .flat_map(|plane| plane.notes(environment.kind())),
+    );
+    described.notes.append(&mut notes);
+    Ok(())
+}
+
+fn measure_all(
+    run: &mut Run,
+    dir: &Path,
+    planes: &[Box<dyn DataPlane>],
+    environment: &mut dyn Environment,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let settings = run.settings.clone();
+    let run_id = run.id.clone();
+    let mut jobs = order::jobs(&settings.keys(), settings.repeats, settings.seed);
+    jobs.retain(|job| !run.holds(&job.key, job.index));
+    let mut shown = Shown::begin(run, dir, jobs.len());
+    for job in &jobs {
+        let plane = planes
+            .iter()
+            .find(|plane| plane.name() == job.key.data_plane);
+        let plane = plane.with_context(|| format!("no data plane {}", job.key.data_plane))?;
+        shown.begins(job);
+        let bench = Bench {
+            settings: &settings,
+            run_id: &run_id,
+            dir,
+            interrupt,
+            shown: &shown,
+        };
+        let taken = take(&bench, environment, plane.as_ref(), job)
+            .with_context(|| format!("measuring {}", job.key.slug()))?;
+        let Some(repeat) = taken else {
+            shown.interrupted();
+            return Ok(());
+        };
+        shown.ends(&repeat);
+        run.insert(repeat);
+    }
+    Ok(())
+}
+
+/// One repeat; again when it turns out void.
+fn take(
+    bench: &Bench<'_>,
+    environment: &mut dyn Environment,
+    plane: &dyn DataPlane,
+    job: &Job,
+) -> anyhow::Result<Option<Repeat>> {
+    let mut left = RETAKES;
+    loop {
+        let repeat = measure::take(bench, environment, plane, job)?;
+        match repeat {
+            Some(repeat) if repeat.verdict == Verdict::Void && left > 0 => left -= 1,
+            repeat => return Ok(repeat),
+        }
+    }
+}
+
+/// Everything that is made from what was measured; also from a part of it.
+fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
+    ensure!(!run.cells.is_empty(), "nothing was measured");
+    folder::write_whole(&dir.join("results.csv"), csv::text(run).as_bytes())?;
+    report::write(run, dir).context("writing the report")?;
+    table::print(run);
+    let missing = missing(run);
+    if missing > 0 {
+        println!("{missing} repeats are missing: {}", go_on(run, dir));
+    }
+    println!("results  {}", dir.display());
+    println!("report   {}", dir.join("report.html").display());
+    Ok(())
+}
+
+fn missing(run: &Run) -> usize {
+    let Settings { repeats, seed, .. } = run.settings;
+    let jobs = order::jobs(&run.settings.keys(), repeats, seed);
+    jobs.iter()
+        .filter(|job| !run.holds(&job.key, job.index))
+        .count()
+}
+
+/// A cell's label in the form of Istio's harness.
+pub(crate) fn label(run_id: &str, key: &CellKey, extra: Option<&str>) -> String {
+    let CellKey {
+        data_plane,
+        connections,
+        payload_bytes,
+        ..
+    } = key;
+    let extra = extra.map(|extra| format!("_{extra}")).unwrap_or_default();
+    let (qps, mode) = (key.qps_word(), key.mode.name());
+    format!("{run_id}_qps_{qps}_c_{connections}_{payload_bytes}_{data_plane}{extra}_{mode}")
+}
