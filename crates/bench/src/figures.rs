@@ -10,7 +10,7 @@ pub(crate) mod series;
 
 pub(crate) use palette::{style, styles};
 
-use crate::results::Run;
+use crate::results::{Experiment, Run};
 
 /// One figure of a run.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct Figure {
     pub svg: String,
 }
 
-/// The eight figures, in the order of the report.
+/// The figures, in the order of the report: eight, and one more where the rate is what varies.
 pub fn all(run: &Run) -> Vec<Figure> {
     let mut charts: Vec<_> = metric::ALL
         .iter()
@@ -39,7 +39,14 @@ pub fn all(run: &Run) -> Vec<Figure> {
         title: metric.title.to_owned(),
         svg: plot::svg(&chart),
     };
-    metric::ALL.iter().zip(charts).map(figure).collect()
+    let mut figures: Vec<Figure> = metric::ALL.iter().zip(charts).map(figure).collect();
+    if run.settings.experiment == Experiment::Cpu {
+        let metric = &metric::PER_REQUEST;
+        figures.push(figure((metric, series::chart(run, metric))));
+        // What the run is about comes first.
+        figures.rotate_left(metric::LATENCIES);
+    }
+    figures
 }
 
 #[cfg(test)]
@@ -53,6 +60,25 @@ mod tests {
         let mut names: Vec<_> = figures.iter().map(|figure| figure.name).collect();
         names.dedup();
         assert_eq!(names.len(), 8);
+    }
+
+    #[test]
+    fn cpu_against_the_rate_begins_at_zero_and_comes_first() {
+        let mut run = sample::full_run();
+        run.settings.experiment = Experiment::Cpu;
+        run.settings.connections = vec![16];
+        run.settings.qps = vec![Some(10), Some(1000)];
+        let figures = all(&run);
+        assert_eq!(figures[0].name, "cpu-client");
+        assert!(figures[0].svg.contains(">0</text>"), "{}", figures[0].svg);
+        assert!(
+            figures
+                .iter()
+                .any(|figure| figure.name == "cpu-per-request")
+        );
+        figures
+            .iter()
+            .for_each(|figure| plot::tests::check_well_formed(&figure.svg));
     }
 
     #[test]

@@ -4,12 +4,9 @@
 use std::path::PathBuf;
 
 use crate::dataplane::programs::Programs;
-use crate::run::{self, Task, planes};
-
-mod harness_file;
-pub mod options;
-
-pub use options::{Args, Grid};
+use crate::options::{self, Args, Grid};
+use crate::results::{Experiment, Settings};
+use crate::run::{self, planes};
 
 /// Runs it: measures what is missing, then writes and prints what there is.
 ///
@@ -19,7 +16,7 @@ pub use options::{Args, Grid};
 pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.resume {
         Some(dir) => run::resume(dir, &args.programs),
-        None => run::begin(task(args)?),
+        None => run::begin(args.task(defaults(args.quick))?),
     }
 }
 
@@ -40,18 +37,18 @@ pub fn demo(programs: Programs, out: Option<PathBuf>) -> anyhow::Result<()> {
         quick: true,
         ..Args::default()
     };
-    let mut task = task(&args)?;
+    let mut task = args.task(defaults(true))?;
     task.notes.extend(notes);
     run::begin(task)
 }
 
-fn task(args: &Args) -> anyhow::Result<Task> {
-    let options::Resolved { settings, notes } = options::resolve(args)?;
-    Ok(Task {
-        settings,
-        notes,
-        programs: args.programs.clone(),
-        environment: args.environment,
-        out: args.out.clone(),
-    })
+fn defaults(quick: bool) -> Settings {
+    let connections = match quick {
+        true => vec![2, 16, 64],
+        false => vec![2, 4, 8, 16, 32, 64],
+    };
+    Settings {
+        connections,
+        ..options::defaults(Experiment::Latency, quick)
+    }
 }

@@ -2,7 +2,9 @@
 //! Called by `leno bench` and `leno demo`. Nothing above the two seams, [`environment`] and
 //! [`dataplane`], knows a process id.
 
+pub mod cpu;
 pub mod latency;
+pub mod options;
 
 mod run;
 

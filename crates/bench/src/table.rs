@@ -4,7 +4,7 @@
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
 use crate::figures::number;
-use crate::results::{Cell, Run, Spread, Verdict};
+use crate::results::{Cell, Experiment, Run, Spread, Verdict};
 
 /// Stands where there is nothing to say: no such sidecar, or too few samples.
 pub(crate) const NOTHING: &str = "–";
@@ -33,14 +33,10 @@ pub fn print(run: &Run) {
 
 /// The table as text, with what a reader needs to read it.
 pub fn render(run: &Run) -> String {
-    let mut table = Table::new();
-    let style = presets::UTF8_NO_BORDERS.row_separator(LineStyle::none());
-    table.load_style(style).set_header(COLUMNS);
-    for column in table.column_iter_mut().skip(2).take(COLUMNS.len() - 3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.add_rows(run.cells.iter().map(row));
-    let mut text = table.trim_fmt();
+    let mut text = match run.settings.experiment {
+        Experiment::Cpu => grid(&OF_RATES, run.cells.iter().map(row_of_rates)),
+        _ => grid(&COLUMNS, run.cells.iter().map(row)),
+    };
     for line in legend(run) {
         text.push('\n');
         text.push_str(&line);
@@ -48,12 +44,60 @@ pub fn render(run: &Run) -> String {
     text
 }
 
+/// Rows below their titles: the first two columns and the last are words, the others numbers.
+pub(crate) fn grid<const N: usize>(
+    titles: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    let style = presets::UTF8_NO_BORDERS.row_separator(LineStyle::none());
+    table.load_style(style).set_header(titles);
+    for column in table.column_iter_mut().skip(2).take(N - 3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.add_rows(rows);
+    table.trim_fmt()
+}
+
+/// Column titles where the rate is what varies.
+const OF_RATES: [&str; 11] = [
+    "data plane",
+    "mode",
+    "asked/s",
+    "req/s",
+    "client mCPU",
+    "server mCPU",
+    "CPU µs/req",
+    "P50 ms",
+    "P99 ms",
+    "MiB",
+    "verdict",
+];
+
+fn row_of_rates(cell: &Cell) -> [String; 11] {
+    let key = &cell.key;
+    let asked = key.qps.map(|qps| number::grouped(f64::from(qps)));
+    [
+        key.data_plane.clone(),
+        key.variant(),
+        asked.unwrap_or_else(|| key.qps_word()),
+        rate(cell),
+        usage(cell.client_cores(), 1e3),
+        usage(cell.server_cores(), 1e3),
+        usage(cell.cpu_micros_per_request(), 1.0),
+        latency(cell, 0.5),
+        latency(cell, 0.99),
+        usage(cell.pss(), 1.0 / 1_048_576.0),
+        cell.verdict().name().to_owned(),
+    ]
+}
+
 /// A cell's figures as words, in the order of [`COLUMNS`].
 pub(crate) fn row(cell: &Cell) -> [String; 13] {
     let key = &cell.key;
     [
         key.data_plane.clone(),
-        key.mode.name().to_owned(),
+        key.variant(),
         key.connections.to_string(),
         latency(cell, 0.5),
         latency(cell, 0.9),

@@ -12,6 +12,10 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("leno top", "who calls whom, and how it goes"),
     ]),
     ("bench cost", &[("leno bench cost --quick", "what a request costs, roughly")]),
+    ("bench cpu", &[
+        ("leno bench cpu --quick", "about a minute"),
+        ("leno bench cpu --data-planes none,leno --qps 100,1000,5000", "other rates"),
+    ]),
     ("bench latency", &[("leno bench latency --quick", "under a minute")]),
     ("bench scale", &[("leno bench scale --quick", "a control plane at a glance")]),
     ("cert ca", &[("leno cert ca --out mesh", "once for a mesh")]),

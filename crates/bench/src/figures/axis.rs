@@ -66,7 +66,8 @@ impl Axis {
         }
     }
 
-    fn linear(high: f64, pixels: (f64, f64)) -> Self {
+    /// An axis from zero on which equal differences are equal distances.
+    pub(crate) fn linear(high: f64, pixels: (f64, f64)) -> Self {
         let high = if high > 0.0 { high } else { 1.0 };
         let step = nice_step(high / (TICKS_MAX - 1.0));
         let count = (high / step - 1e-9).ceil().max(1.0);

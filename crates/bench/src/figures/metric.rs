@@ -21,6 +21,25 @@ pub(crate) enum Kind {
     Usage(fn(&Cell) -> Option<Spread>, f64),
 }
 
+impl Metric {
+    /// Grows with the rate, so that its slope over the rate says something.
+    pub(crate) fn is_of_rate(&self) -> bool {
+        self.name.starts_with("cpu-") && !self.is_per_request()
+    }
+
+    pub(crate) fn is_per_request(&self) -> bool {
+        self.name == PER_REQUEST.name
+    }
+}
+
+/// What it takes both sidecars together; drawn where the rate varies.
+pub(crate) const PER_REQUEST: Metric = Metric {
+    name: "cpu-per-request",
+    title: "CPU of both sidecars for each request",
+    axis: "CPU per request (µs)",
+    kind: Kind::Usage(Cell::cpu_micros_per_request, 1.0),
+};
+
 const MILLICORES: f64 = 1e3;
 const MEBIBYTES: f64 = 1.0 / 1_048_576.0;
 

@@ -23,6 +23,8 @@ const LEGEND_ROW: f64 = 19.0;
 const LEGEND_COLUMNS: usize = 3;
 const NOTE_ROW: f64 = 14.0;
 const NOTE_CHARACTERS: usize = 88;
+/// Of a label's size; labels that would touch the one before are left out.
+const DIGIT_WIDTH: f64 = 7.0;
 /// Lines are drawn this far apart, so that whiskers of equal values stay apart.
 const DODGE: f64 = 3.0;
 
@@ -77,8 +79,18 @@ fn draw_data(out: &mut String, chart: &Chart) {
     xs.dedup();
     let drawn = points().flat_map(|point| [point.y, point.highest()]);
     let ys: Vec<f64> = drawn.chain([chart.reach]).collect();
-    let x_axis = Axis::of_settings(&xs, (PLOT.left + INSET, PLOT.right - INSET));
-    let y_axis = Axis::of_values(&ys, (PLOT.bottom, PLOT.top + 4.0));
+    let (across, up) = (
+        (PLOT.left + INSET, PLOT.right - INSET),
+        (PLOT.bottom, PLOT.top + 4.0),
+    );
+    let greatest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let (x_axis, y_axis) = match chart.linear {
+        true => (
+            Axis::linear(greatest(&xs), across),
+            Axis::linear(greatest(&ys), up),
+        ),
+        false => (Axis::of_settings(&xs, across), Axis::of_values(&ys, up)),
+    };
     draw_axes(out, chart, &x_axis, &y_axis);
     if xs.is_empty() {
         let middle = f64::midpoint(PLOT.top, PLOT.bottom);
@@ -122,12 +134,18 @@ fn draw_axes(out: &mut String, chart: &Chart, x_axis: &Axis, y_axis: &Axis) {
         out,
         "<path class=\"axis\" d=\"M{left:.1} {bottom:.1}H{right:.1}\" stroke=\"#8a919c\"/>"
     );
+    let mut free = f64::NEG_INFINITY;
     for tick in &x_axis.ticks {
         let x = x_axis.at(tick.value);
         let _ = writeln!(
             out,
             "<path class=\"axis\" d=\"M{x:.1} {bottom:.1}v4\" stroke=\"#8a919c\"/>"
         );
+        let half = tick.label.chars().count() as f64 * DIGIT_WIDTH / 2.0;
+        if x - half < free {
+            continue;
+        }
+        free = x + half + DIGIT_WIDTH;
         let label = Text {
             x,
             y: bottom + 18.0,
@@ -420,6 +438,7 @@ pub(crate) mod tests {
             x_axis: "connections",
             y_axis: "latency (ms)".to_owned(),
             lines,
+            linear: false,
             reach: 0.0,
             notes: vec!["word ".repeat(40)],
         }

@@ -12,6 +12,8 @@ pub(crate) struct Chart {
     pub(crate) x_axis: &'static str,
     pub(crate) y_axis: String,
     pub(crate) lines: Vec<Line>,
+    /// Both axes begin at zero, and equal differences are equal distances.
+    pub(crate) linear: bool,
     /// The ordinate reaches at least this far.
     pub(crate) reach: f64,
     /// Sentences below the legend.
@@ -106,6 +108,7 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
         x_axis: abscissa.title(),
         y_axis: metric.axis.to_owned(),
         lines,
+        linear: abscissa == Abscissa::Qps && metric.is_of_rate(),
         reach: 0.0,
         notes,
     }
@@ -115,6 +118,7 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
 fn applies(metric: &Metric, key: &CellKey) -> bool {
     match metric.kind {
         Kind::Latency(_) => true,
+        Kind::Usage(..) if metric.is_per_request() => key.mode != Mode::Baseline,
         Kind::Usage(..) if metric.name.ends_with("client") => key.crosses_client(),
         Kind::Usage(..) => key.crosses_server(),
     }

@@ -233,7 +233,12 @@ pub struct CellKey {
 impl CellKey {
     /// One line of a figure: `none baseline`, `leno both`, `leno both, 2 CPUs`.
     pub fn series(&self) -> String {
-        let mut words = format!("{} {}", self.data_plane, self.mode.name());
+        format!("{} {}", self.data_plane, self.variant())
+    }
+
+    /// The same without the data plane: `baseline`, `both, 2 CPU`.
+    pub fn variant(&self) -> String {
+        let mut words = self.mode.name().to_owned();
         for difference in self.differences() {
             words.push_str(", ");
             words.push_str(&difference);

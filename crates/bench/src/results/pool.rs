@@ -124,6 +124,17 @@ impl Cell {
         Spread::of(self.servers().map(|usage| usage.pss_bytes as f64))
     }
 
+    /// Pss of both sidecars together in bytes; `None` in modes without one.
+    #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+    pub fn pss(&self) -> Option<Spread> {
+        let of_both = |repeat: &Repeat| {
+            let sidecars = [&repeat.client, &repeat.server].into_iter().flatten();
+            let bytes: Vec<u64> = sidecars.map(|usage| usage.pss_bytes).collect();
+            (!bytes.is_empty()).then(|| bytes.iter().sum::<u64>() as f64)
+        };
+        Spread::of(self.counted().filter_map(of_both))
+    }
+
     /// CPU microseconds per request of both sidecars together; `None` in modes without one.
     pub fn cpu_micros_per_request(&self) -> Option<Spread> {
         Spread::of(self.counted().filter_map(Repeat::cpu_micros_per_request))

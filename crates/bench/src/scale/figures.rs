@@ -94,6 +94,7 @@ fn chart(outcome: &Outcome, measure: &Measure) -> Chart {
         x_axis: "sidecars",
         y_axis: measure.axis.to_owned(),
         lines: lines.collect(),
+        linear: false,
         reach: 0.0,
         notes: Vec::new(),
     }

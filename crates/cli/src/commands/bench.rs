@@ -12,7 +12,11 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     /// Latency, and CPU and memory of the sidecars, without a mesh, with Leno and with Envoy.
-    Latency(bench::latency::Args),
+    #[command(mut_arg("connections", |arg| arg.help(LATENCY_CONNECTIONS)))]
+    Latency(bench::options::Args),
+    /// CPU of the sidecars, in all and for each request, against the rate.
+    #[command(mut_arg("qps", |arg| arg.help(CPU_RATES)))]
+    Cpu(bench::options::Args),
     /// CPU per request, rate and memory of Leno, HAProxy, nginx and Envoy against a bare relay.
     Cost(bench::cost::Args),
     /// Memory, CPU and delays of a control plane with thousands of sidecars.
@@ -31,9 +35,15 @@ enum What {
     },
 }
 
+// Options are shared, but not what they are unless given.
+const LATENCY_CONNECTIONS: &str = "Connections of the generator [default: 2,4,8,16,32,64]";
+const CPU_RATES: &str = "Requests per second over all connections, or max for a closed loop \
+                         [default: 10,100,200,400,800,1000,2000,3000]";
+
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.what {
         What::Latency(args) => bench::latency::run(&args),
+        What::Cpu(args) => bench::cpu::run(&args),
         What::Cost(args) => bench::cost::run(&args),
         What::Scale(args) => bench::scale::run(&args),
         What::Relay(args) => bench::cost::relay(&args),

@@ -5,7 +5,7 @@
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use super::options::parse_header;
+use super::parse_header;
 use crate::results::{Arrivals, Mode, Settings};
 
 /// The file's keys; unknown ones are errors.

@@ -1,18 +1,23 @@
-//! What to measure: flags over a file over defaults, resolved once into [`Settings`].
-//! Called when a run is set up. Anything it cannot honour is an error or a note, never dropped.
+//! The options that experiments share: flags over a file over the experiment's defaults, resolved
+//! once into [`Settings`]. Called when a run is set up. Anything it cannot honour is an error or a
+//! note, never dropped.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-use super::harness_file::HarnessFile;
+use harness_file::HarnessFile;
+
 use crate::dataplane::programs::Programs;
 use crate::results::{
     Application, Arrivals, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS, Settings,
     Telemetry,
 };
+use crate::run::Task;
 
-/// Options of `leno bench latency`.
+mod harness_file;
+
+/// Options of the experiments whose cells are a grid.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Args {
     // `//`, not `///`: clap would make the texts those of the command.
@@ -26,13 +31,13 @@ pub struct Args {
     /// networks of their own [default: local, or loopback where that cannot be]
     #[arg(long, value_name = "WHERE", value_parser = parse_environment, conflicts_with = "resume")]
     pub environment: Option<EnvironmentKind>,
-    /// A few connection counts, one short repeat each: under a minute
+    /// A few cells, one short repeat each: about a minute
     #[arg(long)]
     pub quick: bool,
     /// YAML with the keys of Istio's benchmark (conn, qps, duration, size, run_…); flags win
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder for the results [default: results/latency-DATE]
+    /// Folder for the results [default: results/EXPERIMENT-DATE]
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
     /// Goes on with an interrupted run: same settings, what is missing
@@ -50,7 +55,7 @@ pub struct Grid {
     /// baseline, serveronly, clientonly, both, ingress [default: baseline,both]
     #[arg(long, value_delimiter = ',', value_name = "MODES", value_parser = parse_mode)]
     pub modes: Vec<Mode>,
-    /// Connections of the generator [default: 2,4,8,16,32,64]
+    /// Connections of the generator [default: 16]
     #[arg(long, alias = "conn", value_delimiter = ',', value_name = "N")]
     pub connections: Vec<u32>,
     /// Requests per second over all connections, or max for a closed loop [default: 1000]
@@ -96,12 +101,12 @@ pub struct Resolved {
     pub notes: Vec<String>,
 }
 
-/// Flags over the file over `--quick` over defaults.
+/// Flags over the file over `defaults`.
 ///
 /// # Errors
 /// When the file cannot be honoured or a number makes no sense.
-pub fn resolve(args: &Args) -> anyhow::Result<Resolved> {
-    let (mut settings, mut notes) = (defaults(args.quick), Vec::new());
+pub fn resolve(args: &Args, defaults: Settings) -> anyhow::Result<Resolved> {
+    let (mut settings, mut notes) = (defaults, Vec::new());
     if let Some(path) = &args.config {
         notes = read(path)?
             .apply(&mut settings)
@@ -117,19 +122,20 @@ fn read(path: &Path) -> anyhow::Result<HarnessFile> {
     HarnessFile::parse(&text?).with_context(|| path.display().to_string())
 }
 
-/// Ten seconds a repeat: three repeats at 1000 QPS give P99.9 thirty samples beyond it. The quick
-/// run's two and a half give P99 twenty-five, and P99.9 stays empty.
-fn defaults(quick: bool) -> Settings {
-    let (connections, duration_seconds, warmup_seconds, repeats) = match quick {
-        true => (vec![2, 16, 64], 2.5, 0.5, 1),
-        false => (vec![2, 4, 8, 16, 32, 64], 10.0, 2.0, 3),
+/// What experiments begin with: one cell, three repeats of ten seconds; with `quick` one of two and
+/// a half. Three repeats at 1000 QPS give P99.9 thirty samples beyond it, and the quick one gives
+/// P99 twenty-five.
+pub(crate) fn defaults(experiment: Experiment, quick: bool) -> Settings {
+    let (duration_seconds, warmup_seconds, repeats) = match quick {
+        true => (2.5, 0.5, 1),
+        false => (10.0, 2.0, 3),
     };
     Settings {
-        experiment: Experiment::Latency,
+        experiment,
         environment: EnvironmentKind::default(),
         data_planes: Vec::new(),
         modes: vec![Mode::Baseline, Mode::Both],
-        connections,
+        connections: vec![16],
         qps: vec![Some(1000)],
         links: vec![Link::Echo],
         sidecar_millis: vec![SIDECAR_MILLIS],
@@ -151,6 +157,23 @@ fn clock_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     // Short enough to be typed in again.
     now.map_or(1, |since| u64::from(since.subsec_micros()) + 1)
+}
+
+impl Args {
+    /// What the engine is to do, given what the experiment begins with.
+    ///
+    /// # Errors
+    /// As [`resolve`].
+    pub(crate) fn task(&self, defaults: Settings) -> anyhow::Result<Task> {
+        let Resolved { settings, notes } = resolve(self, defaults)?;
+        Ok(Task {
+            settings,
+            notes,
+            programs: self.programs.clone(),
+            environment: self.environment,
+            out: self.out.clone(),
+        })
+    }
 }
 
 impl Grid {
@@ -236,7 +259,7 @@ fn parse_arrivals(text: &str) -> Result<Arrivals, String> {
     }
 }
 
-pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
+fn parse_header(text: &str) -> Result<(String, String), String> {
     let pair = text
         .split_once(':')
         .map(|(name, value)| (name.trim(), value.trim()));
@@ -264,7 +287,9 @@ mod tests {
             grid,
             ..Args::default()
         };
-        let settings = resolve(&args).unwrap().settings;
+        let settings = resolve(&args, defaults(Experiment::Latency, false))
+            .unwrap()
+            .settings;
         assert_eq!(settings.connections, [5]);
         assert_eq!(settings.qps, [Some(500)]);
         assert!((settings.duration_seconds - 7.0).abs() < 1e-9);
@@ -287,12 +312,10 @@ mod tests {
             qps: vec![Rate(Some(0))],
             ..Grid::default()
         };
-        assert!(
-            resolve(&Args {
-                grid,
-                ..Args::default()
-            })
-            .is_err()
-        );
+        let args = Args {
+            grid,
+            ..Args::default()
+        };
+        assert!(resolve(&args, defaults(Experiment::Latency, false)).is_err());
     }
 }
