@@ -33,8 +33,8 @@ pub struct TrustBundle {
     warnings: Vec<String>,
 }
 
-/// Two trust bundles with equal fingerprints trust the same authorities for the same domain, and
-/// know the same certificates as revoked.
+/// Two trust bundles with equal fingerprints trust the same authorities for the same domain, prefer
+/// the same one of them, and know the same certificates as revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
@@ -98,8 +98,9 @@ impl TrustBundle {
         &self.trust_domain
     }
 
-    /// Changes exactly when the trusted authorities, the revoked certificates or the trust domain
-    /// change. The order of the authorities does not matter, nor when a list was signed.
+    /// Changes exactly when the trusted authorities, the one of them that comes first, the revoked
+    /// certificates or the trust domain change. The order of the others does not matter, nor when
+    /// a list was signed.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
@@ -228,7 +229,8 @@ fn anchors<'a>(
     anchors.flatten().collect()
 }
 
-/// The order in the file and repetitions do not matter.
+/// What comes first in the file matters: connections are to rest on that anchor. The order of the
+/// others does not, nor do repetitions.
 fn fingerprint(
     anchors: &[(&CertificateDer<'_>, TrustAnchor<'_>)],
     revocations: &Revocations,
@@ -239,9 +241,11 @@ fn fingerprint(
         .iter()
         .map(|(der, _)| digest(&SHA256, der).as_ref().to_vec())
         .collect();
+    let first = each.first().cloned().unwrap_or_default();
     each.sort_unstable();
     each.dedup();
     let mut whole = Context::new(&SHA256);
+    whole.update(&first);
     each.iter().for_each(|one| whole.update(one));
     revocations.revoked().for_each(|(issuer, serial)| {
         whole.update(digest(&SHA256, issuer).as_ref());

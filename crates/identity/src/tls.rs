@@ -23,7 +23,7 @@ use crate::failure::HandshakeFailure;
 pub use crate::failure::classify;
 use crate::spiffe::SpiffeId;
 pub use crate::tickets::Tickets;
-use crate::verifier::{Downstream, Presented, Upstream};
+use crate::verifier::{self, Downstream, Presented, Upstream};
 
 /// Requests of many connections on one, between two sidecars of ours. What breaks it is `leno/2`.
 pub const ALPN_HOP: &[u8] = b"leno/1";
@@ -223,6 +223,23 @@ pub fn recheck(
     side: Side<'_>,
 ) -> Result<SpiffeId, rustls::Error> {
     recheck_at(chain, credentials, side, UnixTime::now())
+}
+
+/// Whether a caller's chain will still be good when the bundle's first root is its only one: the
+/// order of the roots says which of them connections are to rest on.
+#[must_use]
+pub fn rests_on_first_root(chain: &[CertificateDer<'_>], credentials: &Credentials) -> bool {
+    rests_on_first_root_at(chain, credentials, UnixTime::now())
+}
+
+/// [`rests_on_first_root`] at a given time.
+#[must_use]
+pub fn rests_on_first_root_at(
+    chain: &[CertificateDer<'_>],
+    credentials: &Credentials,
+    now: UnixTime,
+) -> bool {
+    verifier::rests_on_first(chain, credentials.bundle(), now)
 }
 
 /// [`recheck`] at a given time.

@@ -163,6 +163,18 @@ pub(crate) fn is_from_newest(
     chain.verify(&[anchor], Usage::Server, now, None).is_ok()
 }
 
+/// Whether a caller's chain, leaf first, leads to the first anchor of the bundle: those that lead
+/// to others are accepted for as long as there are others.
+pub(crate) fn rests_on_first(
+    chain: &[CertificateDer<'_>],
+    bundle: &TrustBundle,
+    now: UnixTime,
+) -> bool {
+    let first = bundle.anchors().get(..1).unwrap_or_default();
+    let chain = Presented::new(chain);
+    chain.is_ok_and(|chain| chain.verify(first, Usage::Client, now, None).is_ok())
+}
+
 /// The one table from what is wrong with a chain to what rustls knows, and tells the peer.
 fn chain_error(error: webpki::Error) -> Error {
     use webpki::Error as E;

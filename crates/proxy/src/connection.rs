@@ -47,7 +47,7 @@ pub(crate) struct Client {
     pub(crate) expires_ms: u64,
     /// The authorities that the proof rests on.
     bundle: Option<Fingerprint>,
-    /// The proof itself, where the connection is worth more than it.
+    /// The proof itself.
     shown: Option<Box<Shown>>,
     pub(crate) listener: Arc<str>,
     pub(crate) place: usize,
@@ -173,8 +173,7 @@ impl Client {
 }
 
 impl Client {
-    /// What has become of the proof of the peer's identity, if there is one. Not for connections
-    /// that are shared: those are made anew ([`Self::is_trusted`]).
+    /// What has become of the proof of the peer's identity, if there is one.
     pub(crate) fn standing(&self, view: &View) -> Standing {
         let shown = self.shown.as_ref();
         shown.map_or(Standing::Same, |shown| {
@@ -182,11 +181,22 @@ impl Client {
         })
     }
 
-    /// Whether what proved the peer's identity, if anything did, is what is trusted now.
+    /// Whether the proof, which is still good, goes with an authority that is to go.
+    pub(crate) fn is_outgoing(&self, view: &View) -> bool {
+        self.shown.as_ref().is_some_and(|shown| !shown.lasts(view))
+    }
+
+    /// Whether what is trusted now is what the peer has proven itself to. Otherwise it is to come
+    /// anew, even if it is still trusted.
     pub(crate) fn is_trusted(&self, view: &View) -> bool {
         let now = view.snapshot.identity.as_ref();
         let now = now.map(|identity| identity.credentials.bundle_fingerprint());
         self.bundle.is_none() || self.bundle == now
+    }
+
+    /// Whether the connection may carry another request after the one that is answered now.
+    pub(crate) fn may_stay(&self) -> bool {
+        !self.worker.is_draining() && self.is_trusted(&self.worker.view())
     }
 }
 
@@ -311,9 +321,7 @@ async fn shake_hands(client: &mut Client, link: &mut http1::Link) -> Spoken {
                 ALPN_TCP => Spoken::Opaque(Box::default()),
                 _ => Spoken::Http1,
             };
-            if !matches!(spoken, Spoken::Http2(_)) {
-                client.shown = Some(Shown::new(proof.chain, bundle));
-            }
+            client.shown = Some(Shown::new(proof.chain, bundle));
             spoken
         }
         Err(failure) => {

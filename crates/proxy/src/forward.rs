@@ -120,7 +120,7 @@ pub(crate) async fn exchange(
             Link::Http2(_) => sent.bytes as u64,
         };
         let head_came = &Cell::new(false);
-        let mut answer = Answer::begin((&worker, plan, patience), (up, down.peer()), head_came);
+        let mut answer = Answer::begin((down.client, plan, patience), (up, down.peer()), head_came);
         answer.whole = true;
         let brought = answer.bring(exchange, record).await;
         let began = answer.began;
@@ -280,7 +280,7 @@ async fn duplex(
     record: &mut Record,
 ) -> Result<Outcome> {
     let (up, patience, head_came) = (rest.up, rest.patience, &Cell::new(false));
-    let worker = Rc::clone(&down.client.worker);
+    let (client, worker) = (down.client, Rc::clone(&down.client.worker));
     let is_http1 = matches!(down.link, Link::Http1(_));
     let (from, back) = down.split(&mut rest.body, &mut rest.payload);
     let flow = Flow {
@@ -293,7 +293,7 @@ async fn duplex(
     };
     let mut sending = Some(Box::pin(pump(flow)));
     let mut sent = false;
-    let mut answer = Answer::begin((&worker, plan, patience), (up, back), head_came);
+    let mut answer = Answer::begin((client, plan, patience), (up, back), head_came);
     let limit = answer.head_limit();
     let outcome = {
         let mut answering = pin!(answer.bring(exchange, record));

@@ -1,6 +1,7 @@
 //! The edges of `wire::http1`: heads read from streams, answers of our own. Called by `request`
 //! and `forward`; decides nothing about a request.
 
+use crate::body::Patience;
 use crate::buffer::Inbox;
 use crate::connection::Client;
 use crate::error::{Error, Flag, Result};
@@ -9,6 +10,7 @@ use crate::forward::Peer;
 use crate::pool::Pinned;
 use crate::record::Record;
 use crate::stream::Stream;
+use crate::trust::Standing;
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Write};
 use std::task::Poll;
@@ -19,6 +21,12 @@ use wire::http1::{Body, Limits, Method, Parsed};
 /// answer is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 256 * 1024;
+
+/// How long a connection may go on without a request whose proof ends with an authority that is to
+/// go. Its client is to come anew before that is gone, and learns so from the next answer; only of
+/// one that asks for nothing all this while is it taken that no request is on its way. An authority
+/// has to be trusted for longer than that after another has taken its place.
+const OUTGOING_IDLE: Duration = Duration::from_secs(5);
 
 /// The downstream side of a connection that speaks HTTP/1.
 pub(crate) struct Link {
@@ -31,7 +39,7 @@ pub(crate) struct Link {
 
 /// Waits until the downstream sends something; `false` when it ended, was idle for too long, or
 /// has to go. Reads it: that a socket may be readable does not say that a request began.
-pub(crate) async fn await_bytes(client: &Client, link: &mut Link) -> bool {
+pub(crate) async fn await_bytes(client: &Client, link: &mut Link, idle: Patience) -> bool {
     let Link { stream, inbox, .. } = link;
     if !inbox.is_empty() {
         return true;
@@ -43,9 +51,25 @@ pub(crate) async fn await_bytes(client: &Client, link: &mut Link) -> bool {
         // The rest of a record has to come as soon as the rest of a head.
         Poll::Pending if !inbox.holds_nothing() => Poll::Ready(true),
         Poll::Pending if client.worker.is_closing_idle() => Poll::Ready(false),
+        Poll::Pending if is_lost(client, idle) => Poll::Ready(false),
         Poll::Pending => Poll::Pending,
     });
     began.await
+}
+
+/// Whether a connection without a request is trusted no more. One that soon will not be is given
+/// less time to rest.
+fn is_lost(client: &Client, idle: Patience) -> bool {
+    let view = client.worker.view();
+    let standing = client.standing(&view);
+    if standing == Standing::Confirmed && client.is_outgoing(&view) {
+        let limit = match idle.idle {
+            Duration::ZERO => OUTGOING_IDLE,
+            limit => limit.min(OUTGOING_IDLE),
+        };
+        idle.start_with(&client.worker.reactor, limit);
+    }
+    standing == Standing::Lost
 }
 
 /// Reads more of what the downstream sends; `false` when it ended or failed.
@@ -137,7 +161,7 @@ pub(crate) async fn answer(
         _ if exchange.gone => None,
         _ => whole_request(link, exchange),
     };
-    let stay = whole.is_some() && exchange.request.keep_alive && !client.worker.is_draining();
+    let stay = whole.is_some() && exchange.request.keep_alive && client.may_stay();
     let head_only = exchange.request.method == Method::Head;
     let text = local_answer(error, exchange, stay, head_only);
     record.status = error.status();

@@ -38,13 +38,12 @@ pub(crate) async fn serve_http1(client: &Client, link: &mut http1::Link) -> bool
     };
     idle.start(&client.worker.reactor);
     drop(view);
-    if !http1::await_bytes(client, link).await {
+    if !http1::await_bytes(client, link, idle).await {
         return false;
     }
     // One view of the mesh per request, whatever changes meanwhile.
     let view = client.worker.view();
-    let standing = client.standing(&view);
-    if standing == Standing::Lost {
+    if client.standing(&view) == Standing::Lost {
         return false;
     }
     let mut exchange = client.worker.lend_exchange();
@@ -54,7 +53,7 @@ pub(crate) async fn serve_http1(client: &Client, link: &mut http1::Link) -> bool
     let read = http1::read_request(link, &mut exchange, &view.snapshot.limits).await;
     // A connection does not outlive its certificates, nor what they rest on.
     let lasts = client.worker.reactor.now_ms() < client.expires_ms;
-    exchange.request.keep_alive &= lasts && standing == Standing::Same;
+    exchange.request.keep_alive &= lasts && client.is_trusted(&view);
     let mut down = Downstream {
         client,
         link: Link::Http1(link),

@@ -1,5 +1,5 @@
 //! Whether a peer that was proven once is still to be trusted after the trust bundle has changed.
-//! Asked by connections that cannot be made anew without harm; the others are simply replaced.
+//! Asked by connections that are there, until others have taken their place.
 
 use crate::worker::View;
 use identity::credentials::Fingerprint;
@@ -29,6 +29,13 @@ impl Shown {
     pub(crate) fn new(chain: Vec<CertificateDer<'static>>, bundle: Fingerprint) -> Box<Self> {
         let bundle = Cell::new(bundle);
         Box::new(Self { chain, bundle })
+    }
+
+    /// Whether it will still be good once the authorities that are to go are gone.
+    pub(crate) fn lasts(&self, view: &View) -> bool {
+        let identity = view.snapshot.identity.as_ref();
+        identity
+            .is_some_and(|identity| tls::rests_on_first_root(&self.chain, &identity.credentials))
     }
 
     /// Checks the chain anew if the bundle has changed, and remembers if it is still good.

@@ -4,13 +4,13 @@
 use super::{Outcome, Peer, Plan};
 use crate::body::{Flow, Patience, STEP_MAX, Side, Sink, Source, pump};
 use crate::buffer::Inbox;
+use crate::connection::Client;
 use crate::error::{Error, Flag, Result};
 use crate::exchange::Exchange;
 use crate::headers::{self, Form};
 use crate::http1;
 use crate::http2::Came;
 use crate::record::Record;
-use crate::worker::Worker;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::IoSlice;
@@ -72,7 +72,7 @@ impl Incoming {
 
 /// The way back.
 pub(super) struct Answer<'a> {
-    worker: &'a Worker,
+    client: &'a Client,
     up: Peer<'a>,
     down: Peer<'a>,
     plan: &'a Plan<'a>,
@@ -88,12 +88,12 @@ pub(super) struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// Of a request that went from the second of the peers to the first.
     pub(super) fn begin(
-        (worker, plan, patience): (&'a Worker, &'a Plan<'a>, Patience),
+        (client, plan, patience): (&'a Client, &'a Plan<'a>, Patience),
         (up, down): (Peer<'a>, Peer<'a>),
         head_came: &'a Cell<bool>,
     ) -> Self {
         Self {
-            worker,
+            client,
             up,
             down,
             plan,
@@ -128,7 +128,7 @@ impl<'a> Answer<'a> {
         record: &mut Record,
     ) -> Result<Outcome> {
         let until_close = exchange.response.framing == Framing::UntilClose;
-        let stay = exchange.request.keep_alive && !until_close && !self.worker.is_draining();
+        let stay = exchange.request.keep_alive && !until_close && self.client.may_stay();
         for filter in &self.plan.route.filters {
             filter.on_response(exchange, came.bytes());
         }
@@ -143,7 +143,7 @@ impl<'a> Answer<'a> {
         record.answered = true;
         let mut payload = 0;
         let done = self.send_head(came, exchange, prepared.form, &mut body, &mut payload)?;
-        self.patience.start(&self.worker.reactor);
+        self.patience.start(&self.client.worker.reactor);
         self.down.flush().await.map_err(Error::downstream)?;
         if !done {
             let mut flow = Flow {
@@ -259,7 +259,7 @@ impl<'a> Answer<'a> {
                 .map_err(Error::downstream)?,
             Peer::Http2(down) => down.send_response(exchange, came.bytes(), false),
         }
-        self.patience.start(&self.worker.reactor);
+        self.patience.start(&self.client.worker.reactor);
         self.down.flush().await.map_err(Error::downstream)
     }
 
@@ -284,7 +284,7 @@ impl<'a> Answer<'a> {
         // While the request's body is on its way the pump looks at the clock.
         if self.whole {
             let limit = self.head_limit();
-            self.patience.start_with(&self.worker.reactor, limit);
+            self.patience.start_with(&self.client.worker.reactor, limit);
         }
         let mut interim = 0;
         loop {

@@ -49,7 +49,7 @@ pub(super) async fn upgrade(
     written.map_err(|error| lost(Error::upstream(Flag::UpstreamClosed, error)))?;
     let mut came = Incoming::new(up, exchange);
     let head_came = &Cell::new(false);
-    let mut answer = Answer::begin((&worker, plan, patience), (up, down.peer()), head_came);
+    let mut answer = Answer::begin((down.client, plan, patience), (up, down.peer()), head_came);
     answer.whole = true;
     answer.await_head(&mut came, exchange).await.map_err(lost)?;
     if exchange.response.status != 101 {

@@ -5,6 +5,7 @@ use super::mux::{Core, Life, Mux, OUTPUT_MAX, STALE_MS};
 use super::serve::{self, Arrival};
 use crate::buffer::Inbox;
 use crate::connection::Client;
+use crate::trust::Standing;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
@@ -110,6 +111,9 @@ impl Mux {
     fn poll_drive(self: &Rc<Self>, drive: &mut Drive) -> Poll<io::Result<()>> {
         // The deadline is a clock here, not a limit of what is read or written.
         self.worker.reactor.clear_deadline();
+        // Before anything is read: what is refused comes after the word that nothing more is to
+        // begin, or the peer would try the same connection again.
+        self.leave_if_asked(drive);
         for fill in 0.. {
             self.take_in(drive)?;
             self.flush()?;
@@ -130,6 +134,16 @@ impl Mux {
             }
         }
         self.look_at_the_clock(drive)
+    }
+
+    /// Tells the peer to begin nothing more where it is to come anew, or not at all.
+    fn leave_if_asked(&self, drive: &Drive) {
+        let has_to_go = |client: &Rc<Client>| {
+            self.worker.is_draining() || !client.is_trusted(&self.worker.view())
+        };
+        if drive.client.as_ref().is_some_and(has_to_go) {
+            self.retire();
+        }
     }
 
     /// Handles every whole frame that has arrived.
@@ -241,8 +255,9 @@ impl Mux {
             return core.wire.reset(stream, Code::ProtocolError);
         };
         let hoards = self.worker.is_overloaded() && core.is_hoarding();
-        // What was begun before the peer knows that it is trusted no more may come again elsewhere.
-        if hoards || !client.is_trusted(&self.worker.view()) {
+        // What was begun before the peer knows that it is to come anew is served, for as long as
+        // the proof is good.
+        if hoards || client.standing(&self.worker.view()) == Standing::Lost {
             core.wire.reset(stream, Code::RefusedStream);
             return core.wire.release(stream);
         }
@@ -356,9 +371,6 @@ impl Mux {
             None => limits.pool_idle_timeout,
         };
         let idle_due = due(drive.idle_ms, idle);
-        let has_to_go =
-            |client: &Rc<Client>| self.worker.is_draining() || !client.is_trusted(&view);
-        let asked_to_go = drive.client.as_ref().is_some_and(has_to_go);
         let retire_due = match drive.client {
             Some(_) => drive.retire_ms,
             None => {
@@ -369,7 +381,7 @@ impl Mux {
                 drive.retire_ms.midpoint(self.expires_ms)
             }
         };
-        if self.life() == Life::Open && (asked_to_go || now >= idle_due.min(retire_due)) {
+        if self.life() == Life::Open && now >= idle_due.min(retire_due) {
             self.retire();
         }
         if self.life() == Life::Retiring && self.say_goodbye(drive, streams, now) {

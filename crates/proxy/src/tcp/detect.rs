@@ -2,6 +2,7 @@
 //! says. Called by `connection` once per connection; must never wait for a peer that waits.
 
 use super::{Answering, Opaque, check, dial, find};
+use crate::body::Patience;
 use crate::connection::Client;
 use crate::http1::{self, Link};
 use crate::record::Record;
@@ -256,9 +257,12 @@ enum Waited {
 async fn await_head(client: &Client, link: &mut Link) -> Waited {
     let reactor = &client.worker.reactor;
     let more = if link.inbox.is_empty() {
-        let limit = client.worker.view().snapshot.config.limits.idle_timeout;
-        reactor.deadline_after(limit);
-        http1::await_bytes(client, link).await
+        let idle = Patience {
+            idle: client.worker.view().snapshot.config.limits.idle_timeout,
+            until_ms: u64::MAX,
+        };
+        idle.start(reactor);
+        http1::await_bytes(client, link, idle).await
     } else {
         http1::read_more(link).await
     };

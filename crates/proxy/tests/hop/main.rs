@@ -17,6 +17,7 @@ mod http2;
 mod misuse;
 mod peers;
 mod pinned;
+mod roots;
 mod smuggling;
 mod storms;
 mod transparency;

@@ -12,7 +12,7 @@ const FAILURES: &str = "leno_tls_handshake_failures_total";
 
 /// Has the inbound side trust these authorities, and no others.
 #[track_caller]
-fn trust(pair: &Pair<EchoServer>, authorities: &[&TestCa]) {
+pub(crate) fn trust(pair: &Pair<EchoServer>, authorities: &[&TestCa]) {
     let texts = authorities
         .iter()
         .map(|ca| ca.authority().certificate_pem());
