@@ -79,21 +79,16 @@ impl Mesh {
         all.collect()
     }
 
-    /// A resource is gone, or never was there.
+    /// A resource is gone, or never was there. What was asked for because of it stays until it is
+    /// forgotten: it may be back before that is asked for no more, and is not said again then.
     pub(super) fn remove(&mut self, kind: Kind, name: &str) {
         match kind {
             Kind::Listener => {
                 self.listeners.remove(name);
                 self.sources.remove(name);
                 self.used.remove(name);
-                if !self.wanted_routes().contains(name) {
-                    self.routes.remove(name);
-                }
             }
-            Kind::Cluster => {
-                self.clusters.remove(name);
-                self.endpoints.remove(name);
-            }
+            Kind::Cluster => drop(self.clusters.remove(name)),
             Kind::Routes => {
                 self.routes.remove(name);
             }

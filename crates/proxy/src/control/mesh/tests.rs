@@ -154,6 +154,24 @@ fn a_cluster_that_nobody_described_has_no_endpoints() {
 }
 
 #[test]
+fn what_is_gone_and_back_at_once_has_what_belonged_to_it() {
+    let mut mesh = mesh([
+        Resource::Listener(listener("web")),
+        routes("web", "c"),
+        cluster("c", Discovery::Eager),
+        endpoints("c", &["10.77.0.2:80"]),
+    ]);
+    let before = shown(&mesh);
+    mesh.remove(Kind::Listener, "web");
+    mesh.remove(Kind::Cluster, "c");
+    mesh.add(cluster("c", Discovery::Eager));
+    mesh.add(Resource::Listener(listener("web")));
+    // Both are asked for as before, so nobody says again what they are.
+    assert_eq!(shown(&mesh), before);
+    assert_eq!(before.1, [("c".to_owned(), Discovery::Static, 1)]);
+}
+
+#[test]
 fn what_is_removed_is_forgotten_with_what_belonged_to_it() {
     let bundle = model::TrustBundle {
         name: TRUST_BUNDLE.to_owned(),
@@ -176,6 +194,9 @@ fn what_is_removed_is_forgotten_with_what_belonged_to_it() {
         mesh.remove(kind, name);
     }
     assert_eq!(shown(&mesh), (vec![], vec![]));
+    assert!(mesh.wanted_routes().is_empty() && mesh.wanted_endpoints().is_empty());
+    mesh.forget(Kind::Routes, "web");
+    mesh.forget(Kind::Endpoints, "c");
     let bundle = mesh.find(Kind::Secret, TRUST_BUNDLE);
     assert!(bundle.is_some(), "nobody would be trusted");
     mesh.add(Resource::Listener(listener("web")));
