@@ -7,6 +7,7 @@ use crate::error::{Flag, Result};
 use crate::stream::Stream;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 use wire::http1::{Body, Framing};
@@ -72,12 +73,20 @@ pub(crate) async fn relay(
     (tally, mut tell): (&mut Tally, impl FnMut(&Tally)),
 ) -> Result<()> {
     let mut ended = [false; 2];
+    let reactor = Rc::clone(down.stream.tcp.reactor());
+    let mut moved = (ended, 0, reactor.now_ms());
     while ended != [true; 2] {
         tell(tally);
+        let (total, now_ms) = (tally.up() + tally.down(), reactor.now_ms());
+        if (ended, total) != (moved.0, moved.1) {
+            moved = (ended, total, now_ms);
+        }
         let idle = match ended {
             [false, false] => patience.idle,
             _ => patience.half_closed,
         };
+        // Whoever was woken for something else, a change of the mesh perhaps, has still not moved.
+        let idle = left(idle, now_ms - moved.2);
         let until_ms = patience.until_ms;
         let patience = body::Patience { idle, until_ms };
         let moved = move_until_one_ends((&mut down, &mut up), patience, tally, &mut ended).await;
@@ -89,6 +98,16 @@ pub(crate) async fn relay(
         }
     }
     Ok(())
+}
+
+/// What is left of a limit (zero: none) of which so much is over.
+fn left(limit: Duration, over_ms: u64) -> Duration {
+    match limit {
+        Duration::ZERO => Duration::ZERO,
+        limit => limit
+            .saturating_sub(Duration::from_millis(over_ms))
+            .max(Duration::from_millis(1)),
+    }
 }
 
 /// Both ways, as far as they have not ended, until one more has, or it is time to tell of it.
@@ -141,7 +160,7 @@ async fn move_until_one_ends(
             result?;
             ended[0] = true;
         }
-        // No clock runs for it: something moves.
+        // No clock runs for it: who moves nothing has nothing to tell.
         match before == *ended && reactor.now_ms() < due_ms {
             true => Poll::Pending,
             false => Poll::Ready(Ok(())),

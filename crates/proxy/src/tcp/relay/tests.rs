@@ -4,10 +4,12 @@ use super::*;
 use crate::stream::Stream;
 use rt::{Reactor, Tcp};
 use rustix::net::sockopt::set_socket_linger;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 const PATIENT: Patience = Patience {
@@ -31,10 +33,18 @@ fn relayed(
     patience: Patience,
     play: impl FnOnce(TcpStream, TcpStream) + Send + 'static,
 ) -> (Flag, u64, u64) {
+    relayed_on(&Reactor::new().unwrap(), patience, play)
+}
+
+/// Likewise, beside what else the reactor does.
+fn relayed_on(
+    reactor: &Rc<Reactor>,
+    patience: Patience,
+    play: impl FnOnce(TcpStream, TcpStream) + Send + 'static,
+) -> (Flag, u64, u64) {
     let ((client, down), (server, up)) = (pair(), pair());
-    let reactor = Reactor::new().unwrap();
     let stream = |socket: TcpStream| {
-        let tcp = Tcp::adopt(&reactor, socket.into()).unwrap();
+        let tcp = Tcp::adopt(reactor, socket.into()).unwrap();
         Stream::plain(tcp, &Rc::default())
     };
     let (down, up) = (stream(down), stream(up));
@@ -155,6 +165,33 @@ fn an_upstream_that_ended_and_is_gone_leaves_its_answer_whole() {
         while client.write_all(b"more").is_ok() {}
     });
     assert_eq!((ended.0, ended.2), (Flag::UpstreamClosed, 6));
+}
+
+/// Changes of the mesh wake all that runs, and come more often than connections are given up.
+#[test]
+fn a_connection_that_stands_still_is_ended_though_the_mesh_changes_all_the_time() {
+    const CHANGES: usize = 1000;
+    let reactor = Reactor::new().unwrap();
+    let (changing, left) = (Rc::clone(&reactor), Rc::new(Cell::new(CHANGES)));
+    let (left_too, is_over) = (Rc::clone(&left), Arc::new(AtomicBool::new(false)));
+    let is_over_too = Arc::clone(&is_over);
+    reactor.spawn(async move {
+        while left_too.get() > 0 && !is_over_too.load(Ordering::Relaxed) {
+            changing.sleep(Duration::from_millis(20)).await;
+            changing.wake_all();
+            left_too.set(left_too.get() - 1);
+        }
+    });
+    let idle = Patience {
+        idle: Duration::from_millis(TELL_PERIOD_MS + 200),
+        ..PATIENT
+    };
+    let ended = relayed_on(&reactor, idle, move |client, server| {
+        assert_eq!((read_all(&client), read_all(&server)), (vec![], vec![]));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(ended, (Flag::StreamIdle, 0, 0));
+    assert!(left.get() > 0, "it went on as long as the mesh changed");
 }
 
 #[test]
