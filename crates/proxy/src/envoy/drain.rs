@@ -21,6 +21,7 @@ const BEGIN: [&str; 2] = ["/healthcheck/fail", "/drain_listeners?graceful"];
 const CLOSE: &str = "/drain_listeners";
 
 /// Drains Envoy within the limits, and ends it; at once if this process is told to end once more.
+/// An Envoy that answers nobody is not waited for any longer.
 ///
 /// # Errors
 /// When signals cannot be heard.
@@ -30,9 +31,11 @@ pub(super) async fn drain(
     limits: &Limits,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
-        () = until_idle(admin, limits.drain_timeout) => {}
+        _ = timeout(limits.drain_timeout, until_idle(admin, limits.drain_timeout)) => {}
         _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
         end = envoy.end() => {
             log::warn(format_args!("{}", end.into_error()));
             return Ok(());

@@ -2,12 +2,12 @@
 //! Made by `envoy`. Must never take a directory that somebody else has made.
 
 use anyhow::{Context, ensure};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, fchmod, flock, fstat, open};
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
@@ -53,9 +53,10 @@ impl Folder {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = open(path, flags, Mode::empty())?;
-        let owner = fs::symlink_metadata(path)?.uid();
+        // What was opened, and not what may have taken its name since.
+        let owner = fstat(&lock)?.st_uid;
         ensure!(owner == geteuid().as_raw(), "it is that of user {owner}");
-        fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))?;
+        fchmod(&lock, Mode::from_raw_mode(DIRECTORY_MODE))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .context("another sidecar uses it")?;
         let folder = Self {

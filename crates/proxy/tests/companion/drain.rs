@@ -5,7 +5,7 @@ use std::io::Write;
 use rustix::process::Signal;
 use testkit::{RawClient, until};
 
-use crate::world::{PROXY, Slow, World, ask, envoy_of, is_over};
+use crate::world::{PROXY, Slow, World, ask, envoy_of, is_over, signal};
 use testkit::ProxyProcess;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
@@ -87,4 +87,21 @@ fn connections_without_a_request_are_not_waited_for() {
     let mut client = RawClient::connect(proxy.addr());
     assert_eq!(client.get("/").status(), 200);
     assert!(proxy.terminate().status.success());
+}
+
+#[test]
+fn an_envoy_that_hangs_is_waited_for_no_longer_than_the_limit() {
+    let app = testkit::EchoServer::start();
+    let Some(world) = World::before(app.addr()) else {
+        return;
+    };
+    let proxy = start(&world, "200ms");
+    let envoy = envoy_of(&proxy);
+    signal(envoy, Signal::STOP);
+    let exit = proxy.terminate();
+    assert!(exit.status.success(), "{}", exit.stderr);
+    assert!(exit.stderr.contains("is killed"), "{}", exit.stderr);
+    // It was not asked three times, each with the time of an answer.
+    assert!(!exit.stderr.contains("does not answer"), "{}", exit.stderr);
+    assert!(is_over(envoy));
 }
