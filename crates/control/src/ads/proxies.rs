@@ -62,6 +62,8 @@ pub struct State {
     pub kinds: Vec<(Kind, Progress)>,
     /// The newest trust bundle that it uses, as the authority counts them; 0 for none yet.
     pub bundle: u64,
+    /// Whether it has all that it wants, and no trust bundle is among that: it checks nobody.
+    trusts_nobody: bool,
 }
 
 /// A place among the proxies, given back when dropped.
@@ -115,8 +117,14 @@ impl Proxies {
     pub fn bundle(&self, workloads: &[WorkloadKey]) -> u64 {
         let mut live = BTreeMap::new();
         for proxy in self.all() {
-            // Of several sidecars the one that is behind counts.
-            let bundle = lock(&proxy.state).bundle;
+            // Of several sidecars the one that is behind counts. An Envoy that has nothing to do
+            // with TLS asks for none, beside a companion that has.
+            let state = lock(&proxy.state);
+            let bundle = state.bundle;
+            if state.trusts_nobody {
+                continue;
+            }
+            drop(state);
             let least = live.entry(proxy.workload.clone()).or_insert(bundle);
             *least = bundle.min(*least);
         }
@@ -177,6 +185,7 @@ impl Seat {
         if state.is_settled && !is_refused {
             state.used = state.generation;
         }
+        state.trusts_nobody = state.is_settled && stream.progress(Kind::Secret).is_none();
         state.kinds = kinds;
         let is_new = stream.is_settled(Kind::Secret) && state.bundle != bundle;
         drop(state);

@@ -1,6 +1,11 @@
 //! Who a node says it is, and who has come how far.
 
 use super::*;
+use prost::Message;
+use xds::delta::ids::Id;
+use xds::delta::server::{Change, Entry, Stream, View};
+use xds::kind::Kind;
+use xds::proto::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 
 fn node(id: &str, agent: &str) -> Node {
     Node {
@@ -78,6 +83,77 @@ fn a_trust_bundle_is_everybodys_when_the_last_one_has_it() {
     assert_eq!(proxies.bundle(&all[..1]), 4);
     proxies.retain(|workload| workload.name != "b");
     assert_eq!((proxies.bundle(&all), proxies.bundle(&all[..1])), (0, 4));
+}
+
+/// What is told in a mesh without anything.
+struct Nothing;
+
+impl View for Nothing {
+    fn generation(&self) -> u64 {
+        1
+    }
+
+    fn complete_since(&self) -> u64 {
+        1
+    }
+
+    fn find(&self, _: Kind, _: &str) -> Option<Id> {
+        None
+    }
+
+    fn entry(&self, _: Kind, _: Id) -> Option<&Entry> {
+        None
+    }
+
+    fn former(&self, _: Kind, _: Id) -> Option<&Entry> {
+        None
+    }
+
+    fn all(&self, _: Kind) -> impl Iterator<Item = Id> + '_ {
+        std::iter::empty()
+    }
+
+    fn changed(&self, _: Kind, _: u64) -> impl Iterator<Item = Change<'_>> + '_ {
+        std::iter::empty()
+    }
+}
+
+/// A stream that asks for all of a kind, and accepts what it is told; how far it is, noted.
+fn asks(stream: &mut Stream, kind: Kind, seat: &proxies::Seat) {
+    let request = |nonce: &str| DeltaDiscoveryRequest {
+        type_url: kind.type_url().to_owned(),
+        response_nonce: nonce.to_owned(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    stream.on_request(&request(""), &Nothing).unwrap();
+    seat.note(stream, 5);
+    let response = stream.take_response(&Nothing).unwrap();
+    let response = DeltaDiscoveryResponse::decode(response.parts.concat().as_slice()).unwrap();
+    let accepted = request(&response.nonce);
+    stream.on_request(&accepted, &Nothing).unwrap();
+    seat.note(stream, 5);
+}
+
+#[test]
+fn an_envoy_that_trusts_nobody_does_not_hold_a_new_trust_bundle_up() {
+    let proxies = Arc::new(Proxies::default());
+    let (companion, envoy) = (proxies.take_seat(proxy("a")), proxies.take_seat(proxy("a")));
+    let (companion, envoy) = (companion.unwrap(), envoy.unwrap());
+    companion.note_bundle(5);
+    let all = [workload("a")];
+    assert_eq!(proxies.bundle(&all), 0, "it may ask for one yet");
+    let mut stream = Stream::new(&Nothing);
+    asks(&mut stream, Kind::Cluster, &envoy);
+    assert_eq!(proxies.bundle(&all), 5);
+    // Now it has asked, and not been told.
+    let request = DeltaDiscoveryRequest {
+        type_url: Kind::Secret.type_url().to_owned(),
+        resource_names_subscribe: vec!["ROOTCA".to_owned()],
+        ..DeltaDiscoveryRequest::default()
+    };
+    stream.on_request(&request, &Nothing).unwrap();
+    envoy.note(&stream, 5);
+    assert_eq!(proxies.bundle(&all), 0);
 }
 
 #[test]
