@@ -7,8 +7,9 @@ use std::fmt::Write;
 use hdrhistogram::Histogram;
 
 use crate::results::pool::percentile;
-use crate::results::{CellKey, Repeat, Run, SidecarUsage};
+use crate::results::{CellKey, Repeat, Run, SidecarUsage, scaled};
 use crate::run::label;
+use crate::throughput::limiter::Limiter;
 use crate::units::{count, mebibytes, micros};
 
 /// The whole file.
@@ -37,7 +38,8 @@ type Columns = Vec<(&'static str, String)>;
 /// Names and values; without a repeat the values are empty.
 fn columns(run: &Run, repeat: Option<&Repeat>) -> Columns {
     let mut columns = harness(run, repeat);
-    columns.extend(ours(repeat));
+    columns.extend(ours(run, repeat));
+    columns.extend(parts(repeat));
     columns
 }
 
@@ -92,7 +94,8 @@ fn harness(run: &Run, repeat: Option<&Repeat>) -> Columns {
     ]
 }
 
-fn ours(repeat: Option<&Repeat>) -> Columns {
+fn ours(run: &Run, repeat: Option<&Repeat>) -> Columns {
+    let scale = run.settings.scale;
     let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
     let sent = |q: f64| of(&|r| micros_at(&r.latencies.sent, q));
     let throttled = |side: Side| of(&|r| side(r).map(throttled_millis).unwrap_or_default());
@@ -102,7 +105,8 @@ fn ours(repeat: Option<&Repeat>) -> Columns {
         ("DataPlane", of(&|r| r.key.data_plane.clone())),
         ("Mode", of(&|r| r.key.mode.name().to_owned())),
         ("Link", of(&|r| r.key.link.name().to_owned())),
-        ("SidecarCPU", of(&|r| sidecar_limit(&r.key))),
+        ("SidecarCPU", of(&|r| sidecar_limit(&r.key, 1.0))),
+        ("SidecarCPUScaled", of(&|r| sidecar_limit(&r.key, scale))),
         ("Telemetry", of(&|r| r.key.telemetry.name().to_owned())),
         ("Repeat", of(&|r| r.index.to_string())),
         ("Verdict", of(&|r| r.verdict.name().to_owned())),
@@ -113,6 +117,8 @@ fn ours(repeat: Option<&Repeat>) -> Columns {
         ("LateSends", of(&|r| r.late.to_string())),
         ("Unfinished", of(&|r| r.unfinished.to_string())),
         ("AchievedQPS", of(&|r| format!("{:.2}", r.achieved_qps))),
+        ("TPS", of(&|r| format!("{:.2}", r.tps()))),
+        ("LimitedBy", of(&|r| Limiter::of(r).kind().to_owned())),
         ("p50_from_send", sent(0.5)),
         ("p90_from_send", sent(0.9)),
         ("p99_from_send", sent(0.99)),
@@ -127,6 +133,32 @@ fn ours(repeat: Option<&Repeat>) -> Columns {
         ("generator_cores", of(&|r| share(r.generator_cores))),
         ("machine_idle", of(&|r| share(r.machine_idle))),
         ("machine_stolen", of(&|r| share(r.machine_stolen))),
+    ]
+}
+
+/// Of all parts that have a quota.
+fn parts(repeat: Option<&Repeat>) -> Columns {
+    let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
+    let quantile = |q: f64| of(&|r| micros_at(&r.latencies.intended, q));
+    let all = |side: Side| of(&|r| side(r).map(quota_periods).unwrap_or_default());
+    let spent = |side: Side| of(&|r| side(r).map(throttled_periods).unwrap_or_default());
+    let cpu = |side: Side| of(&|r| side(r).map(milli_cores).unwrap_or_default());
+    let [api_gateway, ratings]: [Side; 2] = [
+        |r| r.client_application.as_ref(),
+        |r| r.server_application.as_ref(),
+    ];
+    vec![
+        ("p95", quantile(0.95)),
+        ("nr_periods_client", all(client)),
+        ("nr_periods_server", all(server)),
+        ("nr_periods_gateway", all(gateway)),
+        ("nr_throttled_gateway", spent(gateway)),
+        ("nr_periods_api_gateway", all(api_gateway)),
+        ("nr_throttled_api_gateway", spent(api_gateway)),
+        ("nr_periods_ratings", all(ratings)),
+        ("nr_throttled_ratings", spent(ratings)),
+        ("cpu_mili_api_gateway", cpu(api_gateway)),
+        ("cpu_mili_ratings", cpu(ratings)),
     ]
 }
 
@@ -165,15 +197,20 @@ fn throttled_millis(usage: &SidecarUsage) -> String {
         .unwrap_or_default()
 }
 
+fn quota_periods(usage: &SidecarUsage) -> String {
+    let periods = usage.periods;
+    periods.map(|count| count.to_string()).unwrap_or_default()
+}
+
 fn throttled_periods(usage: &SidecarUsage) -> String {
     let periods = usage.throttled_periods;
     periods.map(|count| count.to_string()).unwrap_or_default()
 }
 
-/// CPUs before scaling; empty where there is no sidecar.
-fn sidecar_limit(key: &CellKey) -> String {
+/// CPUs; empty where there is no sidecar.
+fn sidecar_limit(key: &CellKey, scale: f64) -> String {
     match key.crosses_client() || key.crosses_server() {
-        true => (f64::from(key.sidecar_millis) / 1e3).to_string(),
+        true => (f64::from(scaled(key.sidecar_millis, scale)) / 1e3).to_string(),
         false => String::new(),
     }
 }

@@ -4,12 +4,13 @@
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
+use crate::dataplane::programs::Programs;
 use crate::dataplane::{DataPlane, Side};
-use crate::results::{self, CellKey, EnvironmentKind, SidecarUsage};
+use crate::results::{self, CellKey, EnvironmentKind, Link, Settings, SidecarUsage, Telemetry};
 
 mod generator;
 mod placement;
@@ -21,40 +22,59 @@ pub mod loopback;
 use local::Local;
 use loopback::Loopback;
 
+/// What an environment is opened for.
+#[derive(Debug, Clone, Copy)]
+pub struct Purpose<'a> {
+    /// The grid; its data planes may not be known yet.
+    pub settings: &'a Settings,
+    /// Where the data planes' programs are.
+    pub programs: &'a Programs,
+    /// The `leno` command itself.
+    pub launcher: &'a Path,
+}
+
 /// Opens the environment that is asked for; else a local mesh where there can be one for all of
-/// these data planes, or the loopback, with a sentence that says why. `launcher` is the `leno`
-/// command itself.
+/// these data planes, or the loopback, with a sentence that says why.
 ///
 /// # Errors
 /// When there is no such environment here.
 pub fn open(
     asked: Option<EnvironmentKind>,
     planes: &[Box<dyn DataPlane>],
-    launcher: PathBuf,
+    purpose: Purpose<'_>,
 ) -> anyhow::Result<(Box<dyn Environment>, Option<String>)> {
     let note = match asked {
-        Some(EnvironmentKind::Local) => return Ok((Box::new(mesh(planes, launcher)?), None)),
+        Some(EnvironmentKind::Local) => return Ok((Box::new(mesh(planes, purpose)?), None)),
         Some(EnvironmentKind::Loopback) => None,
-        None => match mesh(planes, launcher.clone()) {
+        None => match mesh(planes, purpose) {
             Ok(local) => return Ok((Box::new(local), None)),
             Err(why) => Some(format!("on loopback, not in a local mesh: {why:#}")),
         },
     };
-    Ok((Box::new(Loopback::start(launcher)?), note))
+    Ok((Box::new(Loopback::start(purpose)?), note))
 }
 
-fn mesh(planes: &[Box<dyn DataPlane>], launcher: PathBuf) -> anyhow::Result<Local> {
+fn mesh(planes: &[Box<dyn DataPlane>], purpose: Purpose<'_>) -> anyhow::Result<Local> {
     let without = planes.iter().find(|plane| plane.in_mesh().is_none());
     if let Some(plane) = without {
-        bail!("{}", refusal(plane.name()));
+        bail!("{}", refusal(plane.name(), &purpose.settings.links));
     }
-    Local::start(launcher)
+    let telemetry = &purpose.settings.telemetry;
+    ensure!(
+        telemetry.iter().all(|&one| one == Telemetry::Metrics),
+        "a mesh cannot be told what its sidecars tell, which is metrics: leave --telemetry out, or \
+         use --environment loopback"
+    );
+    Local::start(purpose)
 }
 
-fn refusal(data_plane: &str) -> String {
-    format!(
-        "{data_plane} is not measured in a local mesh: leave it out, or use --environment loopback"
-    )
+fn refusal(data_plane: &str, links: &[Link]) -> String {
+    let instead = match links {
+        [Link::Echo] => ", or use --environment loopback",
+        // The sample is a mesh's.
+        _ => "",
+    };
+    format!("{data_plane} is not measured in a local mesh: leave it out{instead}")
 }
 
 /// A place to run in.
@@ -125,18 +145,55 @@ pub struct Usage {
     pub server: Option<SidecarUsage>,
     /// The gateway, where there is one.
     pub gateway: Option<SidecarUsage>,
+    /// The application beside the client sidecar, where it is watched.
+    pub client_application: Option<SidecarUsage>,
+    /// The application beside the server sidecar, where it is watched.
+    pub server_application: Option<SidecarUsage>,
     /// Share of the machine's CPU time that was idle, 0 to 1.
     pub machine_idle: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor kept, 0 to 1.
     pub machine_stolen: Option<f64>,
 }
 
-impl Usage {
-    pub(crate) fn of(&mut self, side: Side) -> &mut Option<SidecarUsage> {
-        match side {
-            Side::Client => &mut self.client,
-            Side::Server => &mut self.server,
-            Side::Gateway => &mut self.gateway,
+/// Whose usage is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Sidecar(Side),
+    /// The application beside the client sidecar.
+    ClientApplication,
+    /// The application beside the server sidecar.
+    ServerApplication,
+}
+
+impl Part {
+    /// For messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sidecar(Side::Client) => "client sidecar",
+            Self::Sidecar(Side::Server) => "server sidecar",
+            Self::Sidecar(Side::Gateway) => "gateway",
+            Self::ClientApplication => "application beside the client sidecar",
+            Self::ServerApplication => "application beside the server sidecar",
         }
+    }
+}
+
+impl Usage {
+    pub(crate) fn of(&mut self, part: Part) -> &mut Option<SidecarUsage> {
+        match part {
+            Part::Sidecar(Side::Client) => &mut self.client,
+            Part::Sidecar(Side::Server) => &mut self.server,
+            Part::Sidecar(Side::Gateway) => &mut self.gateway,
+            Part::ClientApplication => &mut self.client_application,
+            Part::ServerApplication => &mut self.server_application,
+        }
+    }
+}
+
+/// CPUs that each sidecar may use, where that is one figure in the whole run.
+fn one_limit(sidecar_millis: &[u32], scale: f64) -> Option<f64> {
+    match *sidecar_millis {
+        [millis] => Some(f64::from(results::scaled(millis, scale)) / 1e3),
+        _ => None,
     }
 }

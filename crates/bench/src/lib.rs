@@ -5,6 +5,7 @@
 pub mod cpu;
 pub mod latency;
 pub mod options;
+pub mod throughput;
 
 mod run;
 

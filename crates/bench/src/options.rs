@@ -10,8 +10,8 @@ use harness_file::HarnessFile;
 
 use crate::dataplane::programs::Programs;
 use crate::results::{
-    Application, Arrivals, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS, Settings,
-    Telemetry,
+    Application, Arrivals, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS, SampleLimits,
+    Settings, Telemetry,
 };
 use crate::run::Task;
 
@@ -142,6 +142,7 @@ pub(crate) fn defaults(experiment: Experiment, quick: bool) -> Settings {
         telemetry: vec![Telemetry::Metrics],
         scale: 1.0,
         application: Application::Static,
+        sample: SampleLimits::default(),
         payload_bytes: 1024,
         duration_seconds,
         warmup_seconds,
@@ -153,7 +154,7 @@ pub(crate) fn defaults(experiment: Experiment, quick: bool) -> Settings {
     }
 }
 
-fn clock_seed() -> u64 {
+pub(crate) fn clock_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     // Short enough to be typed in again.
     now.map_or(1, |since| u64::from(since.subsec_micros()) + 1)
@@ -240,7 +241,7 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.strip_suffix('m') {
         Some(minutes) => (minutes, 60.0),
         None => (text.strip_suffix('s').unwrap_or(text), 1.0),

@@ -13,7 +13,7 @@ pub(crate) mod sample;
 
 pub use cell::{
     Application, Arrivals, CellKey, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS,
-    Telemetry,
+    SampleLimits, Telemetry,
 };
 pub use pool::{Pooled, Spread};
 
@@ -73,6 +73,9 @@ pub struct Settings {
     /// What serves behind the links of the sample.
     #[serde(default)]
     pub application: Application,
+    /// What the sample may use besides its sidecars.
+    #[serde(default)]
+    pub sample: SampleLimits,
     /// Bytes of the answer's body.
     pub payload_bytes: u64,
     /// Seconds of one repeat's measured window.
@@ -89,6 +92,23 @@ pub struct Settings {
     pub arrivals: Arrivals,
     /// Appended to labels.
     pub extra_labels: Option<String>,
+}
+
+impl Settings {
+    /// A nominal CPU limit as it is enforced, in thousandths of a CPU.
+    pub fn effective_millis(&self, nominal_millis: u32) -> u32 {
+        scaled(nominal_millis, self.scale)
+    }
+}
+
+/// A nominal CPU limit times the scale, at least a thousandth of a CPU.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few thousand, and more saturates"
+)]
+pub(crate) fn scaled(nominal_millis: u32, scale: f64) -> u32 {
+    ((f64::from(nominal_millis) * scale).round() as u32).max(1)
 }
 
 /// One cell with the repeats that were taken.
@@ -172,12 +192,25 @@ pub struct Repeat {
     /// The gateway, where the cell crosses one.
     #[serde(default)]
     pub gateway: Option<SidecarUsage>,
+    /// The application beside the client sidecar: api-gateway, on the sample's longer link.
+    #[serde(default)]
+    pub client_application: Option<SidecarUsage>,
+    /// The application beside the server sidecar: ratings, on the sample's links.
+    #[serde(default)]
+    pub server_application: Option<SidecarUsage>,
     /// Latency histograms; kept in the repeat's `.hlog`.
     #[serde(skip)]
     pub latencies: Latencies,
 }
 
 impl Repeat {
+    /// Successful answers per second. Errors take time, but they are not throughput.
+    pub fn tps(&self) -> f64 {
+        let requests = crate::units::count(self.requests.max(1));
+        let successful = crate::units::count(self.requests.saturating_sub(self.errors));
+        self.achieved_qps * successful / requests
+    }
+
     /// CPU microseconds per request of both sidecars together, a gateway's left out; `None` in
     /// modes without one. By the achieved rate, not by `requests`: of a saturated target's answers
     /// some come after the window, and some of its work is for requests of the warm-up.
@@ -207,7 +240,8 @@ impl Default for Latencies {
     }
 }
 
-/// What one sidecar used over exactly the measured window, and what it held at its end.
+/// What one sidecar, gateway or application used over exactly the measured window, and what it held
+/// at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SidecarUsage {
     /// CPU time of all its threads.

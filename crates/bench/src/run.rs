@@ -7,12 +7,12 @@ use anyhow::{Context, ensure};
 
 use crate::dataplane::DataPlane;
 use crate::dataplane::programs::Programs;
-use crate::environment::{self, Environment};
+use crate::environment::{self, Environment, Purpose};
 use crate::interrupt::Interrupt;
 use crate::results::{
-    self, CellKey, EnvironmentKind, Repeat, Run, SCHEMA, Settings, Verdict, folder,
+    self, CellKey, EnvironmentKind, Experiment, Repeat, Run, SCHEMA, Settings, Verdict, folder,
 };
-use crate::{clock, csv, report, table};
+use crate::{clock, csv, report, table, throughput};
 
 mod judge;
 mod measure;
@@ -59,7 +59,7 @@ pub(crate) fn resume(dir: &Path, programs: &Programs) -> anyhow::Result<()> {
     run(|launcher| prepare_again(dir, programs, launcher))
 }
 
-fn run(prepare: impl FnOnce(PathBuf) -> anyhow::Result<Prepared>) -> anyhow::Result<()> {
+fn run(prepare: impl FnOnce(&Path) -> anyhow::Result<Prepared>) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let launcher = std::env::current_exe().context("finding our own executable")?;
     let Prepared {
@@ -67,7 +67,7 @@ fn run(prepare: impl FnOnce(PathBuf) -> anyhow::Result<Prepared>) -> anyhow::Res
         dir,
         planes,
         mut environment,
-    } = prepare(launcher)?;
+    } = prepare(&launcher)?;
     describe(&mut run.environment, environment.as_ref(), &planes)?;
     folder::save_run(&dir, &run)?;
     let measured = measure_all(&mut run, &dir, &planes, environment.as_mut(), &interrupt);
@@ -94,11 +94,16 @@ struct Prepared {
     environment: Box<dyn Environment>,
 }
 
-fn prepare_again(dir: &Path, programs: &Programs, launcher: PathBuf) -> anyhow::Result<Prepared> {
+fn prepare_again(dir: &Path, programs: &Programs, launcher: &Path) -> anyhow::Result<Prepared> {
     let run = folder::open(dir)?;
     let planes = planes::named(&run.settings.data_planes, programs)?;
     let kind = Some(run.settings.environment);
-    let (environment, _) = environment::open(kind, &planes, launcher)?;
+    let purpose = Purpose {
+        settings: &run.settings,
+        programs,
+        launcher,
+    };
+    let (environment, _) = environment::open(kind, &planes, purpose)?;
     Ok(Prepared {
         run,
         dir: dir.to_path_buf(),
@@ -107,7 +112,7 @@ fn prepare_again(dir: &Path, programs: &Programs, launcher: PathBuf) -> anyhow::
     })
 }
 
-fn prepare_new(task: Task, launcher: PathBuf) -> anyhow::Result<Prepared> {
+fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
     let Task {
         mut settings,
         mut notes,
@@ -123,7 +128,12 @@ fn prepare_new(task: Task, launcher: PathBuf) -> anyhow::Result<Prepared> {
         dir.display()
     );
     let named = planes::named(&settings.data_planes, &programs)?;
-    let (environment, note) = environment::open(task.environment, &named, launcher)?;
+    let purpose = Purpose {
+        settings: &settings,
+        programs: &programs,
+        launcher,
+    };
+    let (environment, note) = environment::open(task.environment, &named, purpose)?;
     notes.extend(note);
     settings.environment = environment.kind();
     let planes = match named.is_empty() {
@@ -253,7 +263,14 @@ fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
     ensure!(!run.cells.is_empty(), "nothing was measured");
     folder::write_whole(&dir.join("results.csv"), csv::text(run).as_bytes())?;
     report::write(run, dir).context("writing the report")?;
-    table::print(run);
+    match run.settings.experiment {
+        Experiment::Throughput => {
+            let markdown = throughput::table::markdown(run);
+            folder::write_whole(&dir.join("throughput.md"), markdown.as_bytes())?;
+            throughput::table::print(run);
+        }
+        _ => table::print(run),
+    }
     let missing = missing(run);
     if missing > 0 {
         println!("{missing} repeats are missing: {}", go_on(run, dir));

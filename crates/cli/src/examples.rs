@@ -17,6 +17,10 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("leno bench cpu --data-planes none,leno --qps 100,1000,5000", "other rates"),
     ]),
     ("bench latency", &[("leno bench latency --quick", "under a minute")]),
+    (
+        "bench throughput",
+        &[("leno bench throughput --quick", "two minutes: a look at both links and both limits")],
+    ),
     ("bench scale", &[("leno bench scale --quick", "a control plane at a glance")]),
     ("cert ca", &[("leno cert ca --out mesh", "once for a mesh")]),
     ("cert issue", &[

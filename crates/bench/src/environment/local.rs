@@ -1,6 +1,7 @@
-//! The local environment: generator and server are workloads of a mesh on this machine, which is
-//! brought up afresh for each repeat. Modes are what sidecars intercept, limits are those of the
-//! workloads. Needs root. Whatever it brings up is down when it is dropped.
+//! The local environment: client and server, or the services of the sample behind a gateway, are
+//! workloads of a mesh on this machine, which is brought up afresh for each repeat. Modes are what
+//! sidecars intercept, limits are those of the workloads. Needs root. Whatever it brings up is down
+//! when it is dropped.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,17 +13,19 @@ use ::local::Programs;
 use ::local::name::MeshName;
 use anyhow::{Context, bail, ensure};
 
-use super::{Environment, Placed, generator, placement};
-use crate::dataplane::{DataPlane, InMesh};
+use super::{Environment, Placed, Purpose, generator, placement};
+use crate::dataplane::{DataPlane, InMesh, free_port};
 use crate::machine;
 use crate::process::{self, pin_self, usable_cpus};
-use crate::results::{self, CellKey, EnvironmentKind, Limits, Link, Mode, Placement};
+use crate::results::{self, CellKey, EnvironmentKind, Limits, Link, Mode, Placement, Settings};
 
+mod application;
 mod layout;
 mod mesh;
 mod path;
 
-use layout::{Layout, Subnet};
+use layout::sample::{self, Sample};
+use layout::{Allowance, GATEWAY, Layout, MEMORY_BYTES, Subnet};
 use mesh::Mesh;
 use path::LocalPath;
 
@@ -33,9 +36,13 @@ const PREFIX: &str = "bench-";
 #[derive(Debug)]
 pub struct Local {
     launcher: PathBuf,
+    settings: Settings,
+    /// The gateway's program, where no data plane brings it; absent: as `leno up` finds it.
+    proxy: Option<PathBuf>,
     name: MeshName,
     placement: Placement,
-    /// The network namespace of the client that was placed last.
+    /// The network namespace of the client that was placed last; none: the machine's own, outside
+    /// of the mesh.
     client: Option<PathBuf>,
     /// What enforces the limits.
     groups: &'static str,
@@ -45,11 +52,10 @@ pub struct Local {
 
 impl Local {
     /// Brings up a mesh without sidecars, and takes it down: whoever can do that can do the rest.
-    /// `launcher` is the `leno` command itself.
     ///
     /// # Errors
     /// What a local mesh lacks here.
-    pub fn start(launcher: PathBuf) -> anyhow::Result<Self> {
+    pub fn start(purpose: Purpose<'_>) -> anyhow::Result<Self> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "a local mesh needs root: run it with sudo"
@@ -60,9 +66,14 @@ impl Local {
         // The server is started in it, as a user of its own.
         fs::set_permissions(work.path(), fs::Permissions::from_mode(0o755))?;
         let cpus = usable_cpus();
-        let placement = placement::of(&cpus);
+        let placement = match purpose.settings.links.as_slice() {
+            [Link::Echo] => placement::of(&cpus),
+            _ => placement::by_limits(),
+        };
         let local = Self {
-            launcher,
+            launcher: purpose.launcher.to_path_buf(),
+            settings: purpose.settings.clone(),
+            proxy: purpose.programs.proxy.clone(),
             name: format!("{PREFIX}{}", std::process::id()).parse()?,
             placement,
             client: None,
@@ -70,27 +81,75 @@ impl Local {
             cpus: cpus.len(),
             work,
         };
-        let tried = local.up(&InMesh::Without, Mode::Baseline);
+        let tried = local.up_echo(&InMesh::Without, Mode::Baseline, 1000);
         drop(tried.context("bringing a mesh up on this machine")?);
         pin_self(&local.placement.generator)
             .context("pinning the benchmark beside its generator")?;
         Ok(local)
     }
 
-    fn up(&self, plane: &InMesh, mode: Mode) -> anyhow::Result<(Mesh, SocketAddr)> {
+    /// A mesh of what the cell crosses, and where its requests go.
+    fn up(&self, plane: &InMesh, key: &CellKey) -> anyhow::Result<(Mesh, SocketAddr)> {
+        match key.link {
+            Link::Echo => self.up_echo(plane, key.mode, key.sidecar_millis),
+            Link::Ratings | Link::GatewayRatings => self.up_sample(plane, key),
+        }
+    }
+
+    fn up_echo(
+        &self,
+        plane: &InMesh,
+        mode: Mode,
+        sidecar_millis: u32,
+    ) -> anyhow::Result<(Mesh, SocketAddr)> {
         let layout = Layout {
             launcher: &self.launcher,
             subnet: Subnet::of_process(),
             mode,
-            data_plane: match plane {
-                InMesh::Without => None,
-                InMesh::Leno(_) => Some("leno"),
-                InMesh::Envoy { .. } => Some("envoy"),
-            },
+            data_plane: data_plane(plane),
             server_cpus: &self.placement.server,
+            sidecar: self.allowance(sidecar_millis),
+            gateway: self.gateway()?,
         };
+        let mesh = self.bring_up(plane, &layout.text())?;
+        let target = match mode {
+            Mode::Ingress => layout.gateway.0,
+            _ if mode.crosses_client() => layout.service(),
+            _ => SocketAddr::new(mesh.address("server")?, layout::PORT),
+        };
+        Ok((mesh, target))
+    }
+
+    fn up_sample(&self, plane: &InMesh, key: &CellKey) -> anyhow::Result<(Mesh, SocketAddr)> {
+        let data_plane = data_plane(plane);
+        let subnet = Subnet::of_process();
+        let application = self.settings.application;
+        let ratings_at = sample::ratings_at(subnet, data_plane.is_some());
+        let layout = Sample {
+            subnet,
+            link: key.link,
+            data_plane,
+            api_gateway: application::api_gateway(application, &self.launcher, ratings_at)?,
+            ratings: application::ratings(application, &self.launcher)?,
+            sidecar: self.allowance(key.sidecar_millis),
+            application: self.allowance(self.settings.sample.application_millis),
+            gateway: self.gateway()?,
+        };
+        let mesh = self.bring_up(plane, &layout.text())?;
+        let lives = mesh.address(sample::RATINGS)?;
+        ensure!(
+            data_plane.is_some() || lives == ratings_at.ip(),
+            "ratings live at {lives}, where api-gateway does not look for them"
+        );
+        Ok((mesh, layout.gateway.0))
+    }
+
+    fn bring_up(&self, plane: &InMesh, text: &str) -> anyhow::Result<Mesh> {
         let programs = match plane.clone() {
-            InMesh::Without => Programs::default(),
+            InMesh::Without => Programs {
+                proxy: self.proxy.clone(),
+                ..Programs::default()
+            },
             InMesh::Leno(program) => Programs {
                 proxy: Some(program),
                 ..Programs::default()
@@ -101,20 +160,42 @@ impl Local {
                 ..Programs::default()
             },
         };
-        let mesh = Mesh::up(&self.name, self.work.path(), &layout.text(), &programs)?;
-        let target = match mode.crosses_client() {
-            true => layout.service(),
-            false => SocketAddr::new(mesh.address("server")?, layout::PORT),
-        };
-        Ok((mesh, target))
+        Mesh::up(&self.name, self.work.path(), text, &programs)
+    }
+
+    /// Where the way in listens, outside of the mesh, and what it may use.
+    fn gateway(&self) -> anyhow::Result<(SocketAddr, Allowance)> {
+        let allowance = self.allowance(self.settings.sample.gateway_millis);
+        Ok((free_port()?, allowance))
+    }
+
+    fn allowance(&self, nominal_millis: u32) -> Allowance {
+        Allowance {
+            cpu_millis: self.settings.effective_millis(nominal_millis),
+            memory_bytes: MEMORY_BYTES,
+        }
     }
 
     fn limits(&self) -> Limits {
+        let Settings {
+            sidecar_millis,
+            scale,
+            ..
+        } = &self.settings;
         Limits {
-            cpus: Some(layout::LIMIT.cpus),
-            memory_bytes: Some(layout::LIMIT.memory_bytes),
+            cpus: super::one_limit(sidecar_millis, *scale),
+            memory_bytes: Some(MEMORY_BYTES),
             how: self.groups.to_owned(),
         }
+    }
+}
+
+/// The word for it in a mesh's file; none without sidecars.
+fn data_plane(plane: &InMesh) -> Option<&'static str> {
+    match plane {
+        InMesh::Without => None,
+        InMesh::Leno(_) => Some("leno"),
+        InMesh::Envoy { .. } => Some("envoy"),
     }
 }
 
@@ -157,7 +238,7 @@ impl Environment for Local {
             placement: self.placement.clone(),
             cpu_source: format!("{} of each sidecar", self.groups),
             memory_source: format!("Pss from smaps_rollup; anon: {}", self.groups),
-            notes: notes(),
+            notes: notes(&self.settings),
             // Not what is left to us after pinning ourselves.
             cpus: self.cpus,
             ..machine::describe()
@@ -166,14 +247,13 @@ impl Environment for Local {
 
     fn place(&mut self, plane: &dyn DataPlane, key: &CellKey) -> anyhow::Result<Box<dyn Placed>> {
         let Some(in_mesh) = plane.in_mesh() else {
-            bail!("{}", super::refusal(plane.name()));
+            bail!("{}", super::refusal(plane.name(), &self.settings.links));
         };
-        ensure!(
-            key.link == Link::Echo && key.mode != Mode::Ingress,
-            "the gateway is not measured in a local mesh yet"
-        );
-        let (mesh, target) = self.up(&in_mesh, key.mode)?;
-        self.client = Some(mesh.namespace("client")?);
+        let (mesh, target) = self.up(&in_mesh, key)?;
+        self.client = match key.crosses_gateway() {
+            true => None,
+            false => Some(mesh.namespace("client")?),
+        };
         let path = LocalPath::open(mesh, target, key)?;
         path.pin(&self.placement)?;
         Ok(Box::new(path))
@@ -185,10 +265,8 @@ impl Environment for Local {
         watch: &mut dyn FnMut(&load::Progress) -> ControlFlow<()>,
     ) -> anyhow::Result<Option<load::Outcome>> {
         plan.cpus.clone_from(&self.placement.generator);
-        let client = self.client.as_deref();
-        let client = client.context("nothing was placed that could be loaded")?;
-        let enter = enter(client)?;
-        generator::run(plan, enter, watch)
+        let enter = self.client.as_deref().map(enter).transpose()?;
+        generator::run(plan, move || enter.map_or(Ok(()), |enter| enter()), watch)
     }
 }
 
@@ -204,18 +282,36 @@ fn enter(namespace: &Path) -> anyhow::Result<impl FnOnce() -> anyhow::Result<()>
     })
 }
 
-fn notes() -> Vec<String> {
-    let notes = [
-        "Generator and server are workloads of a mesh on this machine, each in a network namespace \
+fn notes(settings: &Settings) -> Vec<String> {
+    let of_link: &[&str] = match settings.links.as_slice() {
+        [Link::Echo] => &ECHO_NOTES,
+        _ => &SAMPLE_NOTES,
+    };
+    let notes = of_link.iter().chain(&NOTES);
+    notes.map(|&note| note.to_owned()).collect()
+}
+
+const ECHO_NOTES: [&str; 3] = [
+    "Generator and server are workloads of a mesh on this machine, each in a network namespace \
          of its own, and a bridge lies between: latencies compare data planes with each other, not \
          with a cluster.",
-        "The data plane none has no sidecars at all. In its other modes a data plane has both \
+    "The data plane none has no sidecars at all. In its other modes a data plane has both \
          sidecars, and those that a mode does not cross intercept nothing; in its mode baseline \
          neither does.",
-        "Calls that cross the client's sidecar go to the server's Service, others to its address.",
-        "Pss shares out the pages of a program among all processes that run it: two sidecars, and \
+    "Calls that cross the client's sidecar go to the server's Service, others to its address.",
+];
+
+const SAMPLE_NOTES: [&str; 3] = [
+    "The services of the sample and the gateway before them are workloads of a mesh on this \
+         machine, each in a network namespace of its own, with a bridge between them; the \
+         generator is outside of the mesh and calls the gateway.",
+    "The gateway is Leno's in every round. Without sidecars it sends plaintext to the same \
+         applications.",
+    "Nothing is pinned to CPUs: quotas keep sidecars, applications and the gateway apart.",
+];
+
+const NOTES: [&str; 2] = [
+    "Pss shares out the pages of a program among all processes that run it: two sidecars, and \
          the mesh's resolver, share one program's. A sidecar's is that of all its processes.",
-        "Each repeat brings its mesh up afresh and warms it up before the window opens.",
-    ];
-    notes.map(str::to_owned).to_vec()
-}
+    "Each repeat brings its mesh up afresh and warms it up before the window opens.",
+];

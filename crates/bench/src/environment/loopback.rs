@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 
-use super::{Environment, Placed, generator, placement};
+use super::{Environment, Placed, Purpose, generator, placement};
 use crate::cgroup::{Hierarchy, Limit};
 use crate::dataplane::{Certificates, DataPlane, Hop, Side};
 use crate::machine;
@@ -23,10 +23,7 @@ use path::LoopbackPath;
 use sidecar::Sidecar;
 
 /// Of each sidecar, as in the published reports.
-const LIMIT: Limit = Limit {
-    cpus: 1.0,
-    memory_bytes: 512 << 20,
-};
+const MEMORY_BYTES: u64 = 512 << 20;
 
 /// This machine.
 #[derive(Debug)]
@@ -39,16 +36,21 @@ pub struct Loopback {
     server_addr: SocketAddr,
     placed: u32,
     cpus: usize,
+    /// Of all CPU limits.
+    scale: f64,
+    /// What sidecars may use, before scaling.
+    sidecar_millis: Vec<u32>,
     // Last: dropped after the processes that read from it.
     work: tempfile::TempDir,
 }
 
 impl Loopback {
-    /// Starts the echo server. `launcher` is the `leno` command itself.
+    /// Starts the echo server.
     ///
     /// # Errors
     /// When the certificates cannot be made or the server does not come up.
-    pub fn start(launcher: PathBuf) -> anyhow::Result<Self> {
+    pub fn start(purpose: Purpose<'_>) -> anyhow::Result<Self> {
+        let launcher = purpose.launcher.to_path_buf();
         let work = tempfile::tempdir().context("making a working directory")?;
         let certificates = Certificates::make(&work.path().join("certificates"))?;
         let cpus = usable_cpus();
@@ -66,6 +68,8 @@ impl Loopback {
             server_addr,
             placed,
             cpus: cpus.len(),
+            scale: purpose.settings.scale,
+            sidecar_millis: purpose.settings.sidecar_millis.clone(),
             work,
         })
     }
@@ -74,7 +78,7 @@ impl Loopback {
         &self,
         plane: &dyn DataPlane,
         side: Side,
-        mutual_tls: bool,
+        key: &CellKey,
         upstream: SocketAddr,
     ) -> anyhow::Result<Sidecar> {
         let dir = self
@@ -85,16 +89,16 @@ impl Loopback {
         let certificates = &self.certificates;
         let hop = Hop {
             side,
-            mutual_tls,
+            mutual_tls: key.mode == Mode::Both,
             upstream,
             certificates,
             dir: &dir,
         };
-        sidecar::start(&self.launcher, plane, &hop, || self.placing(side))
+        sidecar::start(&self.launcher, plane, &hop, || self.placing(side, key))
     }
 
     /// CPUs and a new cgroup for one sidecar.
-    fn placing(&self, side: Side) -> anyhow::Result<sidecar::Room> {
+    fn placing(&self, side: Side, key: &CellKey) -> anyhow::Result<sidecar::Room> {
         let cpus = match side {
             Side::Client | Side::Gateway => self.placement.client_sidecar.clone(),
             Side::Server => self.placement.server_sidecar.clone(),
@@ -102,7 +106,11 @@ impl Loopback {
         let cgroup = match &self.cgroups {
             Ok(hierarchy) => {
                 let name = format!("{}-{}", side.name(), self.placed);
-                Some(hierarchy.make(&name, LIMIT).context("making a cgroup")?)
+                let limit = Limit {
+                    cpus: f64::from(results::scaled(key.sidecar_millis, self.scale)) / 1e3,
+                    memory_bytes: MEMORY_BYTES,
+                };
+                Some(hierarchy.make(&name, limit).context("making a cgroup")?)
             }
             Err(_) => None,
         };
@@ -112,8 +120,8 @@ impl Loopback {
     fn limits(&self) -> Limits {
         match &self.cgroups {
             Ok(hierarchy) => Limits {
-                cpus: Some(LIMIT.cpus),
-                memory_bytes: Some(LIMIT.memory_bytes),
+                cpus: super::one_limit(&self.sidecar_millis, self.scale),
+                memory_bytes: Some(MEMORY_BYTES),
                 how: hierarchy.name().to_owned(),
             },
             Err(why) => Limits {
@@ -164,7 +172,6 @@ impl Environment for Loopback {
         );
         self.server.check()?;
         self.placed += 1;
-        let mutual_tls = key.mode == Mode::Both;
         let mut target = self.server_addr;
         let mut sidecars = Vec::new();
         for (side, crossed) in [
@@ -172,7 +179,7 @@ impl Environment for Loopback {
             (Side::Client, key.crosses_client()),
         ] {
             if crossed {
-                let sidecar = self.start_sidecar(plane, side, mutual_tls, target)?;
+                let sidecar = self.start_sidecar(plane, side, key, target)?;
                 target = sidecar.address();
                 sidecars.push(sidecar);
             }

@@ -2,6 +2,14 @@
 
 use crate::results::Placement;
 
+/// Nothing is pinned: quotas keep the parts apart.
+pub(super) fn by_limits() -> Placement {
+    Placement {
+        why: "quotas keep sidecars, applications and gateway apart; nothing is pinned".to_owned(),
+        ..Placement::default()
+    }
+}
+
 /// Keeps the generator and the server away from the sidecars, and the roles apart from each
 /// other as far as the CPUs go.
 pub(super) fn of(cpus: &[usize]) -> Placement {

@@ -1,10 +1,9 @@
-//! The measured window over the sidecars of a path: counters at both of its ends, and memory at the
-//! second. Used by both environments.
+//! The measured window over the sidecars of a path, and what else is watched: counters at both of its
+//! ends, and memory at the second. Used by both environments.
 
 use anyhow::Context;
 
-use super::Usage;
-use crate::dataplane::Side;
+use super::{Part, Usage};
 use crate::meter::{Machine, Meter, Reading};
 use crate::results::{SidecarUsage, UsageSample};
 
@@ -18,35 +17,35 @@ struct Opened {
     machine: Machine,
     begins: Vec<Reading>,
     latest: Vec<Reading>,
-    /// Of each sidecar.
+    /// Of each part.
     samples: Vec<Vec<UsageSample>>,
 }
 
 impl Window {
     /// # Errors
-    /// When a counter cannot be read: its sidecar is gone.
-    pub(super) fn open(&mut self, sidecars: &[(Side, &Meter)]) -> anyhow::Result<()> {
+    /// When a counter cannot be read: its process is gone.
+    pub(super) fn open(&mut self, parts: &[(Part, &Meter)]) -> anyhow::Result<()> {
         let machine = Machine::read().unwrap_or_default();
-        let begins = read(sidecars)?;
+        let begins = read(parts)?;
         self.opened = Some(Opened {
             machine,
             latest: begins.clone(),
             begins,
-            samples: vec![Vec::new(); sidecars.len()],
+            samples: vec![Vec::new(); parts.len()],
         });
         Ok(())
     }
 
-    /// Takes a sample of each of the same sidecars, in the same order; nothing while it is closed.
+    /// Takes a sample of each of the same parts, in the same order; nothing while it is closed.
     ///
     /// # Errors
     /// As [`Window::open`].
-    pub(super) fn sample(&mut self, sidecars: &[(Side, &Meter)]) -> anyhow::Result<()> {
+    pub(super) fn sample(&mut self, parts: &[(Part, &Meter)]) -> anyhow::Result<()> {
         let Some(opened) = &mut self.opened else {
             return Ok(());
         };
-        let now = read(sidecars)?;
-        for (place, (_, meter)) in sidecars.iter().enumerate() {
+        let now = read(parts)?;
+        for (place, (_, meter)) in parts.iter().enumerate() {
             let (begin, before) = (opened.begins[place], opened.latest[place]);
             opened.samples[place].push(meter.sample(begin, before, now[place]));
         }
@@ -54,14 +53,14 @@ impl Window {
         Ok(())
     }
 
-    /// What the same sidecars, in the same order, used since it was opened.
+    /// What the same parts, in the same order, used since it was opened.
     ///
     /// # Errors
     /// Likewise, and when it was never opened.
-    pub(super) fn close(&mut self, sidecars: &[(Side, &Meter)]) -> anyhow::Result<Usage> {
+    pub(super) fn close(&mut self, parts: &[(Part, &Meter)]) -> anyhow::Result<Usage> {
         let opened = self.opened.take().context("the window was never opened")?;
         // All CPU counters before any memory: reading memory takes the kernel milliseconds.
-        let ends = read(sidecars)?;
+        let ends = read(parts)?;
         let end = Machine::read().ok();
         let shares = end.and_then(|end| end.shares_since(opened.machine));
         let (machine_idle, machine_stolen) = shares.unzip();
@@ -71,19 +70,20 @@ impl Window {
             ..Usage::default()
         };
         let windows = opened.begins.into_iter().zip(ends).zip(opened.samples);
-        for ((side, meter), ((begin, end), samples)) in sidecars.iter().zip(windows) {
+        for ((part, meter), ((begin, end), samples)) in parts.iter().zip(windows) {
             let used = meter.usage(begin, end);
-            let used = used.context("reading a sidecar's memory")?;
-            *usage.of(*side) = Some(SidecarUsage { samples, ..used });
+            let used =
+                used.with_context(|| format!("reading the memory of the {}", part.name()))?;
+            *usage.of(*part) = Some(SidecarUsage { samples, ..used });
         }
         Ok(usage)
     }
 }
 
-fn read(sidecars: &[(Side, &Meter)]) -> anyhow::Result<Vec<Reading>> {
-    let read = |(side, meter): &(Side, &Meter)| {
+fn read(parts: &[(Part, &Meter)]) -> anyhow::Result<Vec<Reading>> {
+    let read = |(part, meter): &(Part, &Meter)| {
         let reading = meter.read();
-        reading.with_context(|| format!("reading the {} sidecar's CPU time", side.name()))
+        reading.with_context(|| format!("reading the CPU time of the {}", part.name()))
     };
-    sidecars.iter().map(read).collect()
+    parts.iter().map(read).collect()
 }

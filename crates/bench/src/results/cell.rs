@@ -110,6 +110,24 @@ impl Application {
     }
 }
 
+/// CPU limits of what the sample has besides sidecars, before scaling, in thousandths of a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleLimits {
+    /// Of api-gateway and of ratings, each.
+    pub application_millis: u32,
+    /// Of the gateway: enough never to be the bottleneck.
+    pub gateway_millis: u32,
+}
+
+impl Default for SampleLimits {
+    fn default() -> Self {
+        Self {
+            application_millis: 2000,
+            gateway_millis: 4000,
+        }
+    }
+}
+
 /// CPU limit of a sidecar in the reports' latency runs, in thousandths of a CPU.
 pub const SIDECAR_MILLIS: u32 = 1000;
 

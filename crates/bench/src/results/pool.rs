@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 
 use super::{
-    Cell, CellKey, EnvironmentKind, Link, Mode, Repeat, Run, SIDECAR_MILLIS, Settings,
+    Cell, CellKey, EnvironmentKind, Experiment, Link, Mode, Repeat, Run, SIDECAR_MILLIS, Settings,
     SidecarUsage, Telemetry, Verdict,
 };
 
@@ -145,6 +145,11 @@ impl Cell {
         Spread::of(self.counted().map(|repeat| repeat.achieved_qps))
     }
 
+    /// Successful answers per second.
+    pub fn tps(&self) -> Option<Spread> {
+        Spread::of(self.counted().map(Repeat::tps))
+    }
+
     /// Answers over the repeats that count.
     pub fn requests(&self) -> u64 {
         self.counted().map(|repeat| repeat.requests).sum()
@@ -250,7 +255,10 @@ impl Settings {
     fn has(&self, data_plane: &str, mode: Mode) -> bool {
         let in_mesh = self.environment == EnvironmentKind::Local;
         match mode {
-            Mode::Baseline => data_plane == "none" || in_mesh,
+            // Throughput has rounds without sidecars, and such that cross all of them.
+            Mode::Baseline => {
+                data_plane == "none" || (in_mesh && self.experiment != Experiment::Throughput)
+            }
             // A gateway is a workload of a mesh.
             Mode::Ingress => data_plane != "none" && in_mesh,
             Mode::ServerOnly | Mode::ClientOnly | Mode::Both => data_plane != "none",

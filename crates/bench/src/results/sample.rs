@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Application, Arrivals, Cell, CellKey, Environment, EnvironmentKind, Experiment, Latencies,
-    Link, Mode, Repeat, Run, SCHEMA, SIDECAR_MILLIS, Settings, SidecarUsage, Telemetry, Verdict,
+    Link, Mode, Repeat, Run, SCHEMA, SIDECAR_MILLIS, SampleLimits, Settings, SidecarUsage,
+    Telemetry, Verdict,
 };
 
 /// A run of `none`, `leno` and `envoy` over two connection counts, without cells.
@@ -35,6 +36,39 @@ pub(crate) fn full_run() -> Run {
     run
 }
 
+/// Both links of the sample under two limits, with one repeat in every cell: leno has two and a
+/// half times envoy's throughput.
+pub(crate) fn throughput_run() -> Run {
+    let mut run = run();
+    run.settings = Settings {
+        experiment: Experiment::Throughput,
+        environment: EnvironmentKind::Local,
+        connections: vec![200],
+        qps: vec![None],
+        links: vec![Link::Ratings, Link::GatewayRatings],
+        sidecar_millis: vec![2000, 1000],
+        scale: 0.2,
+        repeats: 1,
+        ..settings()
+    };
+    for key in run.settings.keys() {
+        let achieved_qps = match key.data_plane.as_str() {
+            "envoy" => 2_000.0,
+            _ => 5_000.0,
+        };
+        let repeat = Repeat {
+            achieved_qps,
+            asked_qps: None,
+            ..of(key.clone())
+        };
+        run.cells.push(Cell {
+            key,
+            repeats: vec![repeat],
+        });
+    }
+    run
+}
+
 fn settings() -> Settings {
     Settings {
         experiment: Experiment::Latency,
@@ -48,6 +82,7 @@ fn settings() -> Settings {
         telemetry: vec![Telemetry::Metrics],
         scale: 1.0,
         application: Application::Static,
+        sample: SampleLimits::default(),
         payload_bytes: 1024,
         duration_seconds: 5.0,
         warmup_seconds: 1.0,
@@ -110,6 +145,8 @@ fn of(key: CellKey) -> Repeat {
         client: key.crosses_client().then(|| usage.clone()),
         server: key.crosses_server().then(|| usage.clone()),
         gateway: None,
+        client_application: None,
+        server_application: None,
         latencies,
         key,
     }

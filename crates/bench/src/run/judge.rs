@@ -37,6 +37,8 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
         client: usage.client,
         server: usage.server,
         gateway: usage.gateway,
+        client_application: usage.client_application,
+        server_application: usage.server_application,
         latencies: Latencies {
             intended: outcome.latency.clone(),
             sent: outcome.latency_from_send.clone(),
@@ -54,12 +56,19 @@ fn verdict(
     let idle = usage.machine_idle.unwrap_or(1.0);
     match generator {
         _ if idle < IDLE_MIN => {
-            let sidecars = usage.client.iter().chain(&usage.server);
-            let ours = generator_cores + sidecars.map(SidecarUsage::cores).sum::<f64>();
+            let parts = [
+                &usage.client,
+                &usage.server,
+                &usage.gateway,
+                &usage.client_application,
+                &usage.server_application,
+            ];
+            let parts = parts.into_iter().flatten().map(SidecarUsage::cores);
+            let ours = generator_cores + parts.sum::<f64>();
             let share = idle * 100.0;
             let reason = format!(
-                "the machine was idle for {share:.1} % of the window; generator and sidecars \
-                 used {ours:.2} CPUs"
+                "the machine was idle for {share:.1} % of the window; what is measured here used \
+                 {ours:.2} CPUs"
             );
             (Verdict::MachineBound, vec![reason])
         }

@@ -13,7 +13,10 @@ use super::progress::Shown;
 use crate::dataplane::DataPlane;
 use crate::environment::{Environment, Placed, Usage};
 use crate::interrupt::Interrupt;
-use crate::results::{Arrivals, Repeat, Settings, folder};
+use crate::results::{Arrivals, CellKey, Link, Repeat, Settings, folder};
+
+/// Longer than any queue of a closed loop before a limited sidecar.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time between two samples of a sidecar's usage.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -63,7 +66,7 @@ pub(super) fn take(
 
 fn plan(bench: &Bench<'_>, job: &Job, placed: &dyn Placed) -> load::Plan {
     let (settings, key) = (bench.settings, &job.key);
-    let url = format!("http://{}/echo?size={}", placed.target(), key.payload_bytes);
+    let url = format!("http://{}{}", placed.target(), path(key));
     let rate = key
         .qps
         .map_or(load::Rate::Max, |qps| load::Rate::PerSecond(f64::from(qps)));
@@ -71,7 +74,7 @@ fn plan(bench: &Bench<'_>, job: &Job, placed: &dyn Placed) -> load::Plan {
         Arrivals::Staggered => load::Arrivals::Staggered,
         Arrivals::Poisson => load::Arrivals::Poisson,
     };
-    load::Plan {
+    let mut plan = load::Plan {
         connections: key.connections,
         rate,
         arrivals,
@@ -81,6 +84,20 @@ fn plan(bench: &Bench<'_>, job: &Job, placed: &dyn Placed) -> load::Plan {
         seed: settings.seed.wrapping_add(u64::from(job.index)),
         labels: super::label(bench.run_id, key, settings.extra_labels.as_deref()),
         ..load::Plan::new(url)
+    };
+    if key.qps.is_none() {
+        plan.timeout = TIMEOUT;
+    }
+    plan
+}
+
+/// What is asked for; on the sample's links the book of the published reports.
+fn path(key: &CellKey) -> String {
+    const BOOK: &str = "2099a055-1e21-46ef-825e-9e0de93554ea";
+    match key.link {
+        Link::Echo => format!("/echo?size={}", key.payload_bytes),
+        Link::Ratings => format!("/ratings/{BOOK}"),
+        Link::GatewayRatings => format!("/bookinfo-ratings/ratings/{BOOK}"),
     }
 }
 

@@ -52,7 +52,7 @@ impl Shown {
             settings.seed,
             dir.display()
         ));
-        if run.environment.limits.cpus.is_none() {
+        if run.environment.limits.memory_bytes.is_none() {
             shown.say(&format!(
                 "note: sidecar limits are {}",
                 run.environment.limits.how

@@ -17,6 +17,8 @@ enum What {
     /// CPU of the sidecars, in all and for each request, against the rate.
     #[command(mut_arg("qps", |arg| arg.help(CPU_RATES)))]
     Cpu(bench::options::Args),
+    /// Requests per second of the bookinfo sample, and what sidecars with little CPU make of them.
+    Throughput(bench::throughput::Args),
     /// CPU per request, rate and memory of Leno, HAProxy, nginx and Envoy against a bare relay.
     Cost(bench::cost::Args),
     /// Memory, CPU and delays of a control plane with thousands of sidecars.
@@ -44,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.what {
         What::Latency(args) => bench::latency::run(&args),
         What::Cpu(args) => bench::cpu::run(&args),
+        What::Throughput(args) => bench::throughput::run(&args),
         What::Cost(args) => bench::cost::run(&args),
         What::Scale(args) => bench::scale::run(&args),
         What::Relay(args) => bench::cost::relay(&args),

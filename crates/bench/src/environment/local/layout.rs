@@ -1,13 +1,17 @@
-//! The mesh of one repeat as a file: a server behind a Service, a client, and what their sidecars
-//! intercept. Pure.
+//! The mesh of one repeat of the echo link as a file: a server behind a Service, a client or a way
+//! in, and what their sidecars intercept. Pure.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cgroup::Limit;
 use crate::results::Mode;
+
+mod documents;
+pub(super) mod sample;
+
+pub(super) use documents::{Allowance, GATEWAY, Subnet};
 
 /// Where the server listens.
 pub(super) const PORT: u16 = 8080;
@@ -15,44 +19,8 @@ pub(super) const PORT: u16 = 8080;
 /// Where its Service does.
 const SERVICE_PORT: u16 = 80;
 
-/// Of each sidecar, as in the published reports.
-pub(super) const LIMIT: Limit = Limit {
-    cpus: 1.0,
-    memory_bytes: 512 << 20,
-};
-
-/// Sixteen addresses of those that benchmarks take theirs from: one of 4096 such parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Subnet(u16);
-
-impl Subnet {
-    /// Most likely no other benchmark's of this machine.
-    pub(super) fn of_process() -> Self {
-        let [low, high, ..] = std::process::id().to_le_bytes();
-        Self(u16::from_le_bytes([low, high & 0x0f]))
-    }
-
-    /// The address with that place in the part that begins with 10 and `second`.
-    fn address(self, second: u8, place: u8) -> Ipv4Addr {
-        let [third, fourth] = (self.0 << 4).to_be_bytes();
-        Ipv4Addr::new(10, second, third, fourth | place)
-    }
-
-    /// Both families' ranges.
-    fn ranges(self, second: u8) -> [String; 2] {
-        let first = self.address(second, 0);
-        [
-            format!("{first}/28"),
-            format!("fd{second}:{:x}::/112", self.0),
-        ]
-    }
-}
-
-/// Second number of the addresses of workloads.
-const WORKLOADS: u8 = 79;
-
-/// Likewise, of Services.
-const SERVICES: u8 = 80;
+/// Of each sidecar, gateway and application; the published reports gave sidecars as much.
+pub(super) const MEMORY_BYTES: u64 = 512 << 20;
 
 /// What there is to be.
 #[derive(Debug)]
@@ -65,52 +33,35 @@ pub(super) struct Layout<'a> {
     pub(super) data_plane: Option<&'a str>,
     /// Empty: the server is not pinned.
     pub(super) server_cpus: &'a [usize],
+    /// What each sidecar may use.
+    pub(super) sidecar: Allowance,
+    /// Where the gateway of mode ingress listens, and what it may use.
+    pub(super) gateway: (SocketAddr, Allowance),
 }
 
 impl Layout<'_> {
     /// Where the server's Service is.
     pub(super) fn service(&self) -> SocketAddr {
-        SocketAddr::new(self.subnet.address(SERVICES, 10).into(), SERVICE_PORT)
+        SocketAddr::new(self.subnet.service(10), SERVICE_PORT)
     }
 
-    /// The file. JSON is YAML: no second serializer, no quoting of ours.
+    /// The file.
     pub(super) fn text(&self) -> String {
-        let documents = [
-            self.config(),
-            self.server_service(),
-            self.workload("server", self.server()),
-            self.workload("client", json!({})),
+        let server = self.workload("server", self.server());
+        let mut documents = vec![
+            documents::mesh_config(self.subnet),
+            documents::service("server", self.service()),
+            server,
         ];
-        let texts: Vec<String> = documents
-            .iter()
-            .map(|document| format!("{document:#}\n"))
-            .collect();
-        texts.join("---\n")
-    }
-
-    fn config(&self) -> Value {
-        json!({
-            "apiVersion": "leno.dev/v1alpha1",
-            "kind": "MeshConfig",
-            "metadata": {"name": "mesh"},
-            "spec": {
-                "workloadCIDRs": self.subnet.ranges(WORKLOADS),
-                "serviceCIDRs": self.subnet.ranges(SERVICES),
-            },
-        })
-    }
-
-    fn server_service(&self) -> Value {
-        json!({
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "server"},
-            "spec": {
-                "clusterIP": self.service().ip(),
-                "selector": {"app": "server"},
-                "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": "http"}],
-            },
-        })
+        match self.mode {
+            Mode::Ingress => {
+                let (at, allowance) = self.gateway;
+                let routes = [("/", "server", SERVICE_PORT)];
+                documents.extend(documents::gateway(at, allowance, &routes));
+            }
+            _ => documents.push(self.workload("client", json!({}))),
+        }
+        documents::text(&documents)
     }
 
     /// A server on one thread, as in every environment.
@@ -136,14 +87,8 @@ impl Layout<'_> {
     }
 
     fn workload(&self, name: &str, mut spec: Value) -> Value {
-        spec["serviceAccount"] = name.into();
         spec["sidecar"] = self.sidecar(name);
-        json!({
-            "apiVersion": "leno.dev/v1alpha1",
-            "kind": "Workload",
-            "metadata": {"name": name, "labels": {"app": name}},
-            "spec": spec,
-        })
+        documents::workload(name, spec)
     }
 
     fn sidecar(&self, name: &str) -> Value {
@@ -155,11 +100,10 @@ impl Layout<'_> {
             "server" if self.mode.crosses_server() => "inbound",
             _ => "none",
         };
-        let memory = format!("{}Mi", LIMIT.memory_bytes >> 20);
         json!({
             "dataPlane": data_plane,
             "interception": interception,
-            "resources": {"limits": {"cpu": LIMIT.cpus.to_string(), "memory": memory}},
+            "resources": self.sidecar.resources(),
         })
     }
 }
@@ -168,24 +112,39 @@ impl Layout<'_> {
 mod tests {
     use super::*;
 
-    fn check(mode: Mode, data_plane: Option<&str>, expected: [&str; 2]) {
-        let layout = Layout {
+    const ALLOWANCE: Allowance = Allowance {
+        cpu_millis: 1000,
+        memory_bytes: MEMORY_BYTES,
+    };
+
+    fn layout(mode: Mode, data_plane: Option<&str>) -> Layout<'_> {
+        Layout {
             launcher: Path::new("/leno"),
             subnet: Subnet(0xabc),
             mode,
             data_plane,
             server_cpus: &[1, 3],
-        };
+            sidecar: ALLOWANCE,
+            gateway: ("127.0.0.1:7000".parse().unwrap(), ALLOWANCE),
+        }
+    }
+
+    pub(super) fn read(text: &str) -> ::local::mesh::Mesh {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mesh.yaml");
+        std::fs::write(&file, text).unwrap();
+        ::local::mesh::read(&file).unwrap()
+    }
+
+    fn check(mode: Mode, data_plane: Option<&str>, expected: [&str; 2]) {
+        let layout = layout(mode, data_plane);
         let sidecar = |name| {
             let sidecar = layout.sidecar(name);
             sidecar["interception"].as_str().map(str::to_owned)
         };
         let found = ["client", "server"].map(|name| sidecar(name).unwrap_or_default());
         assert_eq!(found, expected, "{mode:?}");
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("mesh.yaml");
-        std::fs::write(&file, layout.text()).unwrap();
-        let mesh = ::local::mesh::read(&file).unwrap();
+        let mesh = read(&layout.text());
         let server = mesh.workload(&"server".parse().unwrap()).unwrap();
         assert_eq!(server.is_on_envoy, data_plane == Some("envoy"));
         let (server, has_sidecars) = (&server.spec, data_plane.is_some());
@@ -197,14 +156,6 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_addresses_is_one_process_s() {
-        let (one, next) = (Subnet(0xabc), Subnet(0xabd));
-        assert_eq!(one.ranges(79), ["10.79.171.192/28", "fd79:abc::/112"]);
-        assert_eq!(next.ranges(79)[0], "10.79.171.208/28");
-        assert_eq!(one.address(80, 10).to_string(), "10.80.171.202");
-    }
-
-    #[test]
     fn modes_are_what_sidecars_intercept() {
         check(Mode::Baseline, None, ["", ""]);
         for plane in [Some("leno"), Some("envoy")] {
@@ -212,6 +163,21 @@ mod tests {
             check(Mode::ServerOnly, plane, ["none", "inbound"]);
             check(Mode::ClientOnly, plane, ["outbound", "none"]);
             check(Mode::Both, plane, ["outbound", "inbound"]);
+            check(Mode::Ingress, plane, ["none", "inbound"]);
         }
+    }
+
+    #[test]
+    fn the_way_in_is_ours_and_takes_the_place_of_the_client() {
+        let mesh = read(&layout(Mode::Ingress, Some("envoy")).text());
+        let names: Vec<String> = mesh
+            .workloads
+            .iter()
+            .map(|one| one.id.to_string())
+            .collect();
+        assert_eq!(names, ["server", GATEWAY]);
+        let gateway = &mesh.workloads[1];
+        assert!(!gateway.is_on_envoy);
+        assert_eq!(gateway.sockets, ["127.0.0.1:7000".parse().unwrap()]);
     }
 }

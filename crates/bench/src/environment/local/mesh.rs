@@ -84,6 +84,14 @@ impl Mesh {
         Ok(process.map(|pid| (pid, &*instance.sidecar_cgroups)))
     }
 
+    /// Process and groups of its application; none without one.
+    pub(super) fn application(&self, workload: &str) -> anyhow::Result<Option<(Pid, &[PathBuf])>> {
+        let instance = self.instance(workload)?;
+        let life = instance.application.as_ref();
+        let process = life.and_then(|life| Pid::from_raw(life.process?.pid));
+        Ok(process.map(|pid| (pid, &*instance.cgroups)))
+    }
+
     /// A page of its sidecar; what went wrong where there is none.
     pub(super) fn page(&self, workload: &str, path: &str) -> String {
         let found = self.instance(workload).map(|instance| {

@@ -1,19 +1,23 @@
-//! The path of one repeat through a mesh of this machine, and what its sidecars used in the window.
+//! The path of one repeat through a mesh of this machine, and what its sidecars, and the sample's
+//! applications, used in the window.
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use super::GATEWAY;
+use super::layout::sample::{API_GATEWAY, RATINGS};
 use super::mesh::Mesh;
 use crate::cgroup::Cgroup;
 use crate::dataplane::Side;
 use crate::environment::window::Window;
-use crate::environment::{Placed, Usage};
+use crate::environment::{Part, Placed, Usage};
 use crate::meter::{Meter, cpu_of, pss_of};
-use crate::results::{CellKey, Placement, SidecarUsage};
+use crate::results::{CellKey, Link, Mode, Placement, SidecarUsage};
 use crate::units::mebibytes;
 
 /// What a sidecar that is not crossed may use, in CPUs: it looks after itself, and requests take
@@ -29,44 +33,61 @@ const ENVOY_COUNTERS: &str = "/envoy/stats?usedonly";
 /// From the client to the server of a mesh.
 pub(super) struct LocalPath {
     target: SocketAddr,
-    sidecars: Vec<Metered>,
+    parts: Vec<Metered>,
     window: Window,
     // Last: what is metered is in it.
     mesh: Mesh,
 }
 
 struct Metered {
-    side: Side,
+    part: Part,
+    /// Whose it is.
+    workload: &'static str,
     /// Whether requests are to go through it.
     crossed: bool,
     meter: Meter,
 }
 
+/// The workload beside which that sidecar is, or which is the gateway; none where the cell has no
+/// such.
+fn workload(key: &CellKey, side: Side) -> Option<&'static str> {
+    match (side, key.link) {
+        (Side::Client, Link::Echo) => (key.mode != Mode::Ingress).then_some("client"),
+        (Side::Client, Link::Ratings) => None,
+        (Side::Client, Link::GatewayRatings) => Some(API_GATEWAY),
+        (Side::Server, Link::Echo) => Some("server"),
+        (Side::Server, Link::Ratings | Link::GatewayRatings) => Some(RATINGS),
+        (Side::Gateway, _) => key.crosses_gateway().then_some(GATEWAY),
+    }
+}
+
 impl LocalPath {
     /// # Errors
-    /// When a sidecar has no groups that could be read.
+    /// When a sidecar, or an application of the sample, has no groups that could be read.
     pub(super) fn open(mesh: Mesh, target: SocketAddr, key: &CellKey) -> anyhow::Result<Self> {
-        let mut sidecars = Vec::new();
+        let mut parts = Vec::new();
         for (side, crossed) in [
             (Side::Client, key.crosses_client()),
             (Side::Server, key.crosses_server()),
+            (Side::Gateway, key.crosses_gateway()),
         ] {
-            if let Some((pid, groups)) = mesh.sidecar(side.name())? {
-                let group = Cgroup::of_others(groups);
-                let name = side.name();
-                let group = group.with_context(|| format!("the {name} sidecar has no cgroups"))?;
-                let number = pid.as_raw_nonzero().get().cast_unsigned();
-                let meter = Meter::new(number, Some(group));
-                sidecars.push(Metered {
-                    side,
-                    crossed,
-                    meter,
-                });
+            let Some(workload) = workload(key, side) else {
+                continue;
+            };
+            let part = Part::Sidecar(side);
+            parts.extend(metered(part, workload, crossed, mesh.sidecar(workload)?)?);
+            let part = match side {
+                Side::Client => Part::ClientApplication,
+                Side::Server => Part::ServerApplication,
+                Side::Gateway => continue,
+            };
+            if key.link != Link::Echo {
+                parts.extend(metered(part, workload, true, mesh.application(workload)?)?);
             }
         }
         Ok(Self {
             target,
-            sidecars,
+            parts,
             window: Window::default(),
             mesh,
         })
@@ -77,22 +98,43 @@ impl LocalPath {
     /// # Errors
     /// When the kernel refuses.
     pub(super) fn pin(&self, placement: &Placement) -> anyhow::Result<()> {
-        for sidecar in &self.sidecars {
-            let cpus = match sidecar.side {
-                Side::Client | Side::Gateway => &placement.client_sidecar,
-                Side::Server => &placement.server_sidecar,
+        for one in &self.parts {
+            let cpus = match one.part {
+                Part::Sidecar(Side::Client | Side::Gateway) => &placement.client_sidecar,
+                Part::Sidecar(Side::Server) => &placement.server_sidecar,
+                Part::ClientApplication | Part::ServerApplication => &placement.server,
             };
-            for pid in sidecar.meter.members() {
-                pin(pid, cpus)
-                    .with_context(|| format!("pinning the {} sidecar", sidecar.side.name()))?;
+            for pid in one.meter.members() {
+                pin(pid, cpus).with_context(|| format!("pinning the {}", one.part.name()))?;
             }
         }
         Ok(())
     }
 }
 
-fn metered(sidecars: &[Metered]) -> Vec<(Side, &Meter)> {
-    sidecars.iter().map(|one| (one.side, &one.meter)).collect()
+/// None where there is no process.
+fn metered(
+    part: Part,
+    workload: &'static str,
+    crossed: bool,
+    process: Option<(Pid, &[PathBuf])>,
+) -> anyhow::Result<Option<Metered>> {
+    let Some((pid, groups)) = process else {
+        return Ok(None);
+    };
+    let group = Cgroup::of_others(groups);
+    let group = group.with_context(|| format!("the {} has no cgroups", part.name()))?;
+    let number = pid.as_raw_nonzero().get().cast_unsigned();
+    Ok(Some(Metered {
+        part,
+        workload,
+        crossed,
+        meter: Meter::new(number, Some(group)),
+    }))
+}
+
+fn meters(parts: &[Metered]) -> Vec<(Part, &Meter)> {
+    parts.iter().map(|one| (one.part, &one.meter)).collect()
 }
 
 /// Every thread of a process; no CPUs means nothing changes.
@@ -123,32 +165,34 @@ impl Placed for LocalPath {
     }
 
     fn open_window(&mut self) -> anyhow::Result<()> {
-        self.window.open(&metered(&self.sidecars))
+        self.window.open(&meters(&self.parts))
     }
 
     fn sample(&mut self) -> anyhow::Result<()> {
-        self.window.sample(&metered(&self.sidecars))
+        self.window.sample(&meters(&self.parts))
     }
 
     fn close_window(&mut self) -> anyhow::Result<Usage> {
-        let mut usage = self.window.close(&metered(&self.sidecars))?;
-        for sidecar in &self.sidecars {
-            let used = usage.of(sidecar.side);
-            used.take_if(|used| !worth_telling(sidecar.crossed, used));
+        let mut usage = self.window.close(&meters(&self.parts))?;
+        for one in &self.parts {
+            let used = usage.of(one.part);
+            used.take_if(|used| !worth_telling(one.crossed, used));
         }
         Ok(usage)
     }
 
     fn counters(&self) -> Vec<(Side, String)> {
-        let page = |sidecar: &Metered| {
-            let side = sidecar.side.name();
-            let text = match sidecar.meter.members().as_slice() {
-                [_] => self.mesh.page(side, COUNTERS),
-                members => parts(members) + &self.mesh.page(side, ENVOY_COUNTERS),
+        let page = |one: &Metered| {
+            let Part::Sidecar(side) = one.part else {
+                return None;
             };
-            (sidecar.side, text)
+            let text = match one.meter.members().as_slice() {
+                [_] => self.mesh.page(one.workload, COUNTERS),
+                members => processes(members) + &self.mesh.page(one.workload, ENVOY_COUNTERS),
+            };
+            Some((side, text))
         };
-        self.sidecars.iter().map(page).collect()
+        self.parts.iter().filter_map(page).collect()
     }
 
     fn configurations(&self) -> Vec<(String, String)> {
@@ -161,8 +205,8 @@ impl Placed for LocalPath {
 }
 
 /// What each process of a sidecar used since its start, and holds now.
-fn parts(members: &[u32]) -> String {
-    let part = |&pid: &u32| {
+fn processes(members: &[u32]) -> String {
+    let process = |&pid: &u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let cpu = cpu_of(pid).unwrap_or_default().as_secs_f64();
         let pss = mebibytes(pss_of(pid).unwrap_or_default());
@@ -171,7 +215,7 @@ fn parts(members: &[u32]) -> String {
             name.trim_end()
         )
     };
-    members.iter().map(part).collect()
+    members.iter().map(process).collect()
 }
 
 /// Unless it was at rest as it should be.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::sidecar::Sidecar;
 use crate::dataplane::Side;
 use crate::environment::window::Window;
-use crate::environment::{Placed, Usage};
+use crate::environment::{Part, Placed, Usage};
 use crate::meter::Meter;
 
 /// A path through zero, one or two sidecars of this machine.
@@ -25,8 +25,11 @@ impl LoopbackPath {
     }
 }
 
-fn metered(sidecars: &[Sidecar]) -> Vec<(Side, &Meter)> {
-    sidecars.iter().map(|one| (one.side, &one.meter)).collect()
+fn metered(sidecars: &[Sidecar]) -> Vec<(Part, &Meter)> {
+    let metered = sidecars.iter();
+    metered
+        .map(|one| (Part::Sidecar(one.side), &one.meter))
+        .collect()
 }
 
 impl Placed for LoopbackPath {
