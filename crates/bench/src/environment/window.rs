@@ -1,5 +1,5 @@
-//! The measured window over the sidecars of a path, and what else is watched: counters at both of its
-//! ends, and memory at the second. Used by both environments.
+//! The measured window over the sidecars of a path and what else is watched: counters at both of
+//! its ends, and memory at the second. Used by both environments.
 
 use anyhow::Context;
 

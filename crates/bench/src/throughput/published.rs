@@ -73,6 +73,6 @@ pub(crate) const NOTES: [&str; 3] = [
      show what was found there and compare with nothing here.",
     "Two of the three reports call the last row osm-edge's; it is osm's, as their text and the \
      order of their rounds say.",
-    "That a mesh is faster there than none is not the mesh's merit: the reports themselves say that \
-     the application was the limit of both rounds.",
+    "That a mesh is faster there than none is not the mesh's merit: the reports themselves say \
+     that the application was the limit of both rounds.",
 ];

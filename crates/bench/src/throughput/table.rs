@@ -179,10 +179,10 @@ fn published_row(row: &published::Row) -> Row {
 pub(crate) fn notes(run: &Run) -> Vec<String> {
     let mut notes = vec![
         format!("Limits in {}.", super::limits(run)),
-        "TPS counts successful answers only. CPU is in percent of one CPU times the scale; memory is \
-         the proportional set size at the end of the window. The limit is the part that its quota \
-         held back in most periods, with their share; machine: under 10 % idle time, so that nothing \
-         can be said; errors: what was measured is not throughput."
+        "TPS counts successful answers only. CPU is in percent of one CPU times the scale; memory \
+         is the proportional set size at the end of the window. The limit is the part that its \
+         quota held back in most periods, with their share; machine: under 10 % idle time, so that \
+         nothing can be said; errors: what was measured is not throughput."
             .to_owned(),
     ];
     if tables(run)
