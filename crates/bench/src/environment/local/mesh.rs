@@ -84,12 +84,16 @@ impl Mesh {
         Ok(process.map(|pid| (pid, &*instance.sidecar_cgroups)))
     }
 
-    /// Process and groups of its application; none without one.
-    pub(super) fn application(&self, workload: &str) -> anyhow::Result<Option<(Pid, &[PathBuf])>> {
+    /// Process and groups of its application.
+    ///
+    /// # Errors
+    /// When there is none: it has none, or it has just ended.
+    pub(super) fn application(&self, workload: &str) -> anyhow::Result<(Pid, &[PathBuf])> {
         let instance = self.instance(workload)?;
         let life = instance.application.as_ref();
         let process = life.and_then(|life| Pid::from_raw(life.process?.pid));
-        Ok(process.map(|pid| (pid, &*instance.cgroups)))
+        let pid = process.with_context(|| format!("the application of {workload} has ended"))?;
+        Ok((pid, &instance.cgroups))
     }
 
     /// A page of its sidecar; what went wrong where there is none.

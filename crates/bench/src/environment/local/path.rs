@@ -82,7 +82,12 @@ impl LocalPath {
                 Side::Gateway => continue,
             };
             if key.link != Link::Echo {
-                parts.extend(metered(part, workload, true, mesh.application(workload)?)?);
+                parts.extend(metered(
+                    part,
+                    workload,
+                    true,
+                    Some(mesh.application(workload)?),
+                )?);
             }
         }
         Ok(Self {
