@@ -154,7 +154,7 @@ pub(crate) fn defaults(experiment: Experiment, quick: bool) -> Settings {
     }
 }
 
-pub(crate) fn clock_seed() -> u64 {
+fn clock_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     // Short enough to be typed in again.
     now.map_or(1, |since| u64::from(since.subsec_micros()) + 1)

@@ -6,12 +6,9 @@ use std::path::PathBuf;
 use anyhow::ensure;
 
 use crate::dataplane::programs::Programs;
-use crate::latency::options::{clock_seed, parse_seconds};
+use crate::options::{self, parse_seconds};
 use crate::process::usable_cpus;
-use crate::results::{
-    Application, Arrivals, EnvironmentKind, Experiment, Link, Mode, SampleLimits, Settings,
-    Telemetry,
-};
+use crate::results::{Application, EnvironmentKind, Experiment, Link, Settings};
 
 /// Up to so many CPUs limits are scaled down, unless something else is said.
 const FEW_CPUS: usize = 4;
@@ -119,26 +116,17 @@ fn defaults(quick: bool, cpus: usize) -> Settings {
         false => (300.0, 120.0, 3),
     };
     Settings {
-        experiment: Experiment::Throughput,
         environment: EnvironmentKind::Local,
-        data_planes: Vec::new(),
-        modes: vec![Mode::Baseline, Mode::Both],
         connections: vec![200],
         qps: vec![None],
         links: vec![Link::Ratings, Link::GatewayRatings],
         sidecar_millis: vec![2000, 1000],
-        telemetry: vec![Telemetry::Metrics],
         scale: if cpus <= FEW_CPUS { SCALE_OF_FEW } else { 1.0 },
-        application: Application::Static,
-        sample: SampleLimits::default(),
         payload_bytes: 0,
         duration_seconds,
         warmup_seconds,
         repeats,
-        seed: clock_seed(),
-        headers: Vec::new(),
-        arrivals: Arrivals::Staggered,
-        extra_labels: None,
+        ..options::defaults(Experiment::Throughput, quick)
     }
 }
 
@@ -201,6 +189,7 @@ fn parse_cpus(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Mode;
 
     #[test]
     fn limits_are_cpus_or_thousandths() {
