@@ -8,6 +8,15 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// Its settings, where it looks for them by itself, whoever builds this from wherever: one arena,
+/// and what is free goes back to the machine within a second (ADR 0020). Ends with a zero.
+#[expect(
+    unsafe_code,
+    reason = "jemalloc declares this very name for a pointer to text"
+)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static ALLOCATOR_SETTINGS: &[u8; 47] = b"narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
+
 fn main() -> ExitCode {
     let options = Options::parse();
     control::log::set_level(options.log_level.into());
