@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -43,10 +44,10 @@ pub struct Config {
     pub opaque_ports: Vec<u16>,
     /// Sizes and times a peer may not exceed.
     pub limits: Limits,
-    /// Sockets that accept connections.
-    pub listeners: Vec<Listener>,
-    /// Groups of endpoints that requests are sent to.
-    pub clusters: Vec<Cluster>,
+    /// Sockets that accept connections. Shared: there may be thousands, and a change is of a few.
+    pub listeners: Vec<Arc<Listener>>,
+    /// Groups of endpoints that requests are sent to; likewise.
+    pub clusters: Vec<Arc<Cluster>>,
 }
 
 impl Config {

@@ -13,6 +13,7 @@ mod sections;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use model::{Cluster, Config, Listener, Trust, Workload};
 use yaml::{Fields, Node};
@@ -131,8 +132,8 @@ fn build(root: &Node, origin: &Path) -> Result<Config, Fault> {
         envoy,
         dns: fields.map("dns", |node| dns::read(node, &mut taken))?,
         handover: fields.map("handover", |node| sections::handover(node, origin))?,
-        listeners,
-        clusters,
+        listeners: listeners.into_iter().map(Arc::new).collect(),
+        clusters: clusters.into_iter().map(Arc::new).collect(),
     })
 }
 

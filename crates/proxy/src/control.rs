@@ -77,8 +77,8 @@ pub(crate) enum Onward {
 
 /// What the control plane has said, as far as it can be put to use.
 pub(crate) struct Told {
-    listeners: Vec<Listener>,
-    clusters: Vec<Cluster>,
+    listeners: Vec<Arc<Listener>>,
+    clusters: Vec<Arc<Cluster>>,
     /// As the control plane signed it; `None` where certificates come from files.
     proof: Option<Proof>,
     certificates: Arc<Certificates>,

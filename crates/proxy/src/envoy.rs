@@ -177,7 +177,7 @@ impl Companion {
         self.snapshot = Arc::new(snapshot);
         self.state.publish(Arc::clone(&self.snapshot));
         self.book.publish(Names::build(&named));
-        let bound = |listener: &Listener| (listener.name.clone(), listener.address);
+        let bound = |listener: &Arc<Listener>| (listener.name.clone(), listener.address);
         let listeners = named.listeners.iter().filter(|listener| listener.bind);
         self.listeners = listeners.map(bound).collect();
         self.proof.send_replace(told.proof().cloned());

@@ -316,7 +316,7 @@ impl Clocks {
     }
 
     fn trim(&mut self, live: &Live) {
-        if self.trimmer.look(live.connections()) {
+        if self.trimmer.look([live.connections(), live.listeners()]) {
             let seats = live.seats().iter();
             seats.for_each(|seat| seat.sender.send(Message::Trim));
         }

@@ -188,6 +188,11 @@ impl Live {
         self.open.iter().map(|(name, open)| (name, open.bound))
     }
 
+    /// How many listeners there are, with and without a socket.
+    pub(crate) fn listeners(&self) -> u32 {
+        u32::try_from(self.snapshot.config.listeners.len()).unwrap_or(u32::MAX)
+    }
+
     /// Whether what the control plane said last is in use.
     pub(crate) fn is_told(&self) -> bool {
         self.told.is_some() && !self.is_behind

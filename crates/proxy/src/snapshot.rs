@@ -243,7 +243,7 @@ impl Snapshot {
             shown["activeRequests"] = built.in_use.total().into();
             shown
         };
-        let cluster = |(model, built): (&model::Cluster, &Cluster)| {
+        let cluster = |(model, built): (&Arc<model::Cluster>, &Cluster)| {
             let mut shown = serde_json::json!(model);
             let endpoints = model.endpoints.iter().zip(&built.endpoints).map(endpoint);
             shown["endpoints"] = endpoints.collect();
@@ -299,7 +299,7 @@ fn spiffe_ids(ids: &[String]) -> Result<Vec<SpiffeId>, Error> {
     ids.iter().map(parse).collect()
 }
 
-fn named((place, cluster): (usize, &model::Cluster)) -> (&str, usize) {
+fn named((place, cluster): (usize, &Arc<model::Cluster>)) -> (&str, usize) {
     (&cluster.name, place)
 }
 
@@ -320,7 +320,7 @@ fn own_addresses(config: &Config) -> Vec<IpAddr> {
     let inbound =
         listeners.filter(|listener| !listener.bind && listener.direction == Direction::Inbound);
     let mut own: Vec<_> = inbound
-        .flat_map(model::Listener::addresses)
+        .flat_map(|listener| listener.addresses())
         .map(|addr| addr.ip())
         .collect();
     own.sort_unstable();

@@ -125,7 +125,7 @@ impl Sockets {
     /// Opens the sockets of all listeners that have some, all or none.
     pub(crate) fn open_all<'a>(
         &mut self,
-        listeners: impl Iterator<Item = (usize, &'a Listener)>,
+        listeners: impl Iterator<Item = (usize, &'a Arc<Listener>)>,
     ) -> anyhow::Result<Vec<Opened>> {
         let binding = listeners.filter(|(_, listener)| listener.bind);
         binding

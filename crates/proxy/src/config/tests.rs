@@ -724,8 +724,7 @@ fn ports_are_listed_once_and_may_be_none() {
 #[track_caller]
 fn route(lines: &str) -> model::Route {
     let text = SMALLEST.replacen("- cluster: echo", lines, 1);
-    let mut config = parse(&text).unwrap();
-    config.listeners.remove(0).routes.remove(0)
+    parse(&text).unwrap().listeners[0].routes[0].clone()
 }
 
 #[test]

@@ -15,13 +15,13 @@ use xds::secret::Certificate as Told;
 /// All resources by their names.
 #[derive(Default)]
 pub(super) struct Mesh {
-    listeners: BTreeMap<String, Listener>,
+    listeners: BTreeMap<String, Held>,
     /// Where the routes of listeners come from that do not have them under their own name.
     sources: BTreeMap<String, RouteSource>,
     /// By their names, which are those of the listeners that they belong to unless these say
-    /// otherwise.
+    /// otherwise. Without those that a listener has taken in.
     routes: BTreeMap<String, Vec<Route>>,
-    clusters: BTreeMap<String, Cluster>,
+    clusters: BTreeMap<String, Arc<Cluster>>,
     /// By cluster.
     endpoints: BTreeMap<String, Vec<Endpoint>>,
     bundle: Option<TrustBundle>,
@@ -31,23 +31,31 @@ pub(super) struct Mesh {
     used: BTreeSet<String>,
 }
 
+/// A listener, shared with the configuration that is in use.
+struct Held {
+    listener: Arc<Listener>,
+    /// It has the routes of its own name, which are nowhere else then.
+    is_whole: bool,
+}
+
 impl Mesh {
     /// A resource is new, or different.
     pub(super) fn add(&mut self, resource: Resource) {
         match resource {
             Resource::Listener(listener) => {
                 self.sources.remove(&listener.name);
-                self.listeners.insert(listener.name.clone(), listener);
+                self.add_listener(listener);
             }
             Resource::Foreign { listener, routes } => {
                 self.sources.insert(listener.name.clone(), routes);
-                self.listeners.insert(listener.name.clone(), listener);
+                self.add_listener(listener);
             }
             Resource::Routes { listener, routes } => {
                 self.routes.insert(listener, routes);
             }
             Resource::Cluster(cluster) => {
-                self.clusters.insert(cluster.name.clone(), cluster);
+                self.clusters
+                    .insert(cluster.name.clone(), Arc::new(cluster));
             }
             Resource::Endpoints { cluster, endpoints } => {
                 self.endpoints.insert(cluster, endpoints);
@@ -55,6 +63,51 @@ impl Mesh {
             Resource::Bundle(bundle) => self.bundle = Some(bundle),
             Resource::Certificate(told) => self.add_certificate(told),
         }
+    }
+
+    /// What is known of its routes stays.
+    fn add_listener(&mut self, listener: Listener) {
+        self.take_out(&listener.name);
+        let held = Held {
+            listener: Arc::new(listener),
+            is_whole: false,
+        };
+        self.listeners.insert(held.listener.name.clone(), held);
+    }
+
+    /// Routes that a listener has taken in are by themselves again, unless newer ones are.
+    fn take_out(&mut self, name: &str) {
+        let Some(held) = self.listeners.get_mut(name).filter(|held| held.is_whole) else {
+            return;
+        };
+        held.is_whole = false;
+        let routes = std::mem::take(&mut Arc::make_mut(&mut held.listener).routes);
+        self.routes.entry(name.to_owned()).or_insert(routes);
+    }
+
+    /// Routes that no other listener can want move into that of their name: there may be thousands,
+    /// and nothing is held twice.
+    fn take_in(&mut self) {
+        // Where some are named otherwise, they may be those of several.
+        if !self.sources.is_empty() {
+            return;
+        }
+        for (name, held) in &mut self.listeners {
+            if !has_routes(&held.listener) {
+                continue;
+            }
+            if let Some(routes) = self.routes.remove(name) {
+                Arc::make_mut(&mut held.listener).routes = routes;
+                held.is_whole = true;
+            }
+        }
+    }
+
+    /// Routes by their name, wherever they are.
+    fn routes_named(&self, name: &str) -> Option<&Vec<Route>> {
+        let taken_in = || self.listeners.get(name).filter(|held| held.is_whole);
+        let known = self.routes.get(name);
+        known.or_else(|| taken_in().map(|held| &held.listener.routes))
     }
 
     /// One that cannot be shown is as good as none.
@@ -84,14 +137,13 @@ impl Mesh {
     pub(super) fn remove(&mut self, kind: Kind, name: &str) {
         match kind {
             Kind::Listener => {
+                self.take_out(name);
                 self.listeners.remove(name);
                 self.sources.remove(name);
                 self.used.remove(name);
             }
             Kind::Cluster => drop(self.clusters.remove(name)),
-            Kind::Routes => {
-                self.routes.remove(name);
-            }
+            Kind::Routes => self.forget_routes(name),
             // The cluster stays: nobody is there.
             Kind::Endpoints => {
                 self.endpoints.insert(name.to_owned(), Vec::new());
@@ -104,11 +156,16 @@ impl Mesh {
     /// A resource is not asked for any more, so that nobody would say when it changes.
     pub(super) fn forget(&mut self, kind: Kind, name: &str) {
         match kind {
-            Kind::Routes => drop(self.routes.remove(name)),
+            Kind::Routes => self.forget_routes(name),
             Kind::Endpoints => drop(self.endpoints.remove(name)),
             Kind::Secret => drop(self.certificates.remove(name)),
             Kind::Cluster | Kind::Listener => {}
         }
+    }
+
+    fn forget_routes(&mut self, name: &str) {
+        self.take_out(name);
+        self.routes.remove(name);
     }
 
     /// A connection came to `listener`: where it leads to has to be known from now on. Gives the
@@ -141,18 +198,19 @@ impl Mesh {
     pub(super) fn find(&self, kind: Kind, name: &str) -> Option<Resource> {
         match kind {
             Kind::Listener => {
-                let mut listener = self.listeners.get(name)?.clone();
+                let listener = &self.listeners.get(name)?.listener;
+                let mut listener = Listener::clone(listener);
                 if let Some(routes) = self.sources.get(name).cloned() {
                     return Some(Resource::Foreign { listener, routes });
                 }
-                let routes = self.routes.get(name).filter(|_| has_routes(&listener));
+                let routes = self.routes_named(name).filter(|_| has_routes(&listener));
                 routes
                     .into_iter()
                     .for_each(|routes| listener.routes.clone_from(routes));
                 Some(Resource::Listener(listener))
             }
             Kind::Cluster => {
-                let mut cluster = self.clusters.get(name)?.clone();
+                let mut cluster = Cluster::clone(self.clusters.get(name)?);
                 let endpoints = self.endpoints.get(name);
                 endpoints
                     .into_iter()
@@ -168,7 +226,7 @@ impl Mesh {
             },
             Kind::Routes => Some(Resource::Routes {
                 listener: name.to_owned(),
-                routes: self.routes.get(name)?.clone(),
+                routes: self.routes_named(name)?.clone(),
             }),
             Kind::Endpoints => Some(Resource::Endpoints {
                 cluster: name.to_owned(),
@@ -181,7 +239,7 @@ impl Mesh {
     pub(super) fn wanted_routes(&self) -> BTreeSet<&str> {
         let listeners = self.listeners.values();
         listeners
-            .filter_map(|listener| self.routes_name(listener))
+            .filter_map(|held| self.routes_name(&held.listener))
             .collect()
     }
 
@@ -197,7 +255,7 @@ impl Mesh {
     /// The routes of a listener, as far as they are known.
     fn routes_of<'a>(&'a self, listener: &'a Listener) -> Option<&'a Vec<Route>> {
         match (self.sources.get(&listener.name), self.routes_name(listener)) {
-            (_, Some(name)) => self.routes.get(name),
+            (_, Some(name)) => self.routes_named(name),
             (Some(RouteSource::Inline(routes)), None) => Some(routes),
             (_, None) => Some(&listener.routes),
         }
@@ -205,7 +263,8 @@ impl Mesh {
 
     /// The certificates that some listener shows.
     pub(super) fn wanted_certificates(&self) -> impl Iterator<Item = &str> {
-        let shown = self.listeners.values().filter_map(|it| match &it.edge {
+        let shown = self.listeners.values();
+        let shown = shown.filter_map(|held| match &held.listener.edge {
             Some(Edge::Tls(shown)) => Some(shown),
             Some(Edge::Plaintext) | None => None,
         });
@@ -227,18 +286,19 @@ impl Mesh {
     /// The clusters that a listener leads to.
     fn led_to(&self, listener: &str) -> impl Iterator<Item = &str> {
         let listener = self.listeners.get(listener);
-        let routes = listener.and_then(|listener| self.routes_of(listener));
+        let routes = listener.and_then(|held| self.routes_of(&held.listener));
         let routes = routes.into_iter().flatten();
         routes.flat_map(|route| route.backends.iter().map(|backend| &*backend.cluster))
     }
 
     /// Listeners and clusters as far as they can be put to use. A listener waits for its routes;
     /// a cluster that is named but unknown has no endpoints.
-    pub(super) fn assemble(&self) -> (Vec<Listener>, Vec<Cluster>) {
+    pub(super) fn assemble(&mut self) -> (Vec<Arc<Listener>>, Vec<Arc<Cluster>>) {
+        self.take_in();
         let listeners: Vec<_> = self
             .listeners
             .values()
-            .filter_map(|it| self.complete(it))
+            .filter_map(|held| self.complete(held))
             .collect();
         let mut clusters: Vec<_> = self
             .clusters
@@ -251,39 +311,46 @@ impl Mesh {
         let unknown = named
             .into_iter()
             .filter(|name| !self.clusters.contains_key(*name));
-        clusters.extend(unknown.map(nobody));
+        clusters.extend(unknown.map(|name| Arc::new(nobody(name))));
         (listeners, clusters)
     }
 
     /// Listeners for the sake of their names and addresses, without routes.
-    pub(super) fn named(&self) -> Vec<Listener> {
-        let bare = |listener: &Listener| Listener {
-            routes: Vec::new(),
-            ..listener.clone()
+    pub(super) fn named(&self) -> Vec<Arc<Listener>> {
+        let bare = |held: &Held| match held.listener.routes.is_empty() {
+            true => Arc::clone(&held.listener),
+            false => Arc::new(Listener {
+                routes: Vec::new(),
+                ..Listener::clone(&held.listener)
+            }),
         };
         self.listeners.values().map(bare).collect()
     }
 
-    fn complete(&self, listener: &Listener) -> Option<Listener> {
-        let routes = self.routes_of(listener)?.clone();
-        Some(Listener {
-            routes,
-            ..listener.clone()
-        })
+    fn complete(&self, held: &Held) -> Option<Arc<Listener>> {
+        let listener = &held.listener;
+        let routes = self.routes_of(listener)?;
+        if std::ptr::eq(routes, &raw const listener.routes) {
+            return Some(Arc::clone(listener));
+        }
+        Some(Arc::new(Listener {
+            routes: routes.clone(),
+            ..Listener::clone(listener)
+        }))
     }
 
-    fn known(&self, cluster: &Cluster) -> Cluster {
+    fn known(&self, cluster: &Arc<Cluster>) -> Arc<Cluster> {
         let known = match cluster.discovery {
             Discovery::Static => None,
             Discovery::Eager | Discovery::OnDemand => self.endpoints.get(&cluster.name),
         };
         match known {
-            None => cluster.clone(),
-            Some(endpoints) => Cluster {
+            None => Arc::clone(cluster),
+            Some(endpoints) => Arc::new(Cluster {
                 discovery: Discovery::Static,
                 endpoints: endpoints.clone(),
-                ..cluster.clone()
-            },
+                ..Cluster::clone(cluster)
+            }),
         }
     }
 }

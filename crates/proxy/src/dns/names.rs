@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
+use std::sync::Arc;
 
 use model::{Config, Listener};
 use wire::dns::{LABEL_BYTES_MAX, NAME_BYTES_MAX, Name};
@@ -134,11 +135,12 @@ impl Names {
     /// a tenth of the work.
     #[must_use]
     pub fn are_same(one: &Config, other: &Config) -> bool {
-        let is_same = |one: &Listener, other: &Listener| {
-            one.names == other.names
-                && one.hosts == other.hosts
-                && one.port_name == other.port_name
-                && one.addresses().eq(other.addresses())
+        let is_same = |one: &Arc<Listener>, other: &Arc<Listener>| {
+            Arc::ptr_eq(one, other)
+                || one.names == other.names
+                    && one.hosts == other.hosts
+                    && one.port_name == other.port_name
+                    && one.addresses().eq(other.addresses())
         };
         let mut both = one.listeners.iter().zip(&other.listeners);
         one.workload.namespace == other.workload.namespace

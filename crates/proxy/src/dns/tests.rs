@@ -24,12 +24,12 @@ fn config_with<'a>(listeners: impl IntoIterator<Item = (String, Vec<&'a str>)>) 
     let mut config = crate::config::parse(FILE, Path::new("/etc/leno")).unwrap();
     let like = config.listeners.remove(0);
     for (name, addresses) in listeners {
-        let mut listener = like.clone();
+        let mut listener = model::Listener::clone(&like);
         let mut addresses = addresses.iter().map(|addr| addr.parse().unwrap());
         listener.names = vec![name];
         listener.address = addresses.next().unwrap();
         listener.additional_addresses = addresses.collect();
-        config.listeners.push(listener);
+        config.listeners.push(Arc::new(listener));
     }
     config
 }

@@ -171,7 +171,10 @@ fn clusters<'a>(
     by_name: &'a HashMap<&str, usize>,
 ) -> impl Iterator<Item = &'a model::Cluster> {
     let backends = route.backends.iter();
-    backends.filter_map(|backend| config.clusters.get(*by_name.get(&*backend.cluster)?))
+    backends.filter_map(|backend| {
+        let place = *by_name.get(&*backend.cluster)?;
+        config.clusters.get(place).map(Arc::as_ref)
+    })
 }
 
 /// Whether somewhere that its connections may go to is not known yet.

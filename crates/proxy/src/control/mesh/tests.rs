@@ -67,12 +67,16 @@ fn mesh(resources: impl IntoIterator<Item = Resource>) -> Mesh {
 }
 
 /// Names of listeners, and of clusters with how their endpoints are learnt and how many there are.
-fn shown(mesh: &Mesh) -> (Vec<String>, Vec<(String, Discovery, usize)>) {
+fn shown(mesh: &mut Mesh) -> (Vec<String>, Vec<(String, Discovery, usize)>) {
     let (listeners, clusters) = mesh.assemble();
-    let listeners = listeners.into_iter().map(|listener| listener.name);
-    let clusters = clusters
-        .into_iter()
-        .map(|cluster| (cluster.name, cluster.discovery, cluster.endpoints.len()));
+    let listeners = listeners.into_iter().map(|listener| listener.name.clone());
+    let clusters = clusters.into_iter().map(|cluster| {
+        (
+            cluster.name.clone(),
+            cluster.discovery,
+            cluster.endpoints.len(),
+        )
+    });
     (listeners.collect(), clusters.collect())
 }
 
@@ -83,16 +87,16 @@ fn a_listener_waits_for_its_routes() {
         cluster("c", Discovery::Static),
     ]);
     assert_eq!(mesh.wanted_routes(), BTreeSet::from(["web"]));
-    assert_eq!(shown(&mesh).0, [""; 0]);
+    assert_eq!(shown(&mut mesh).0, [""; 0]);
     mesh.add(routes("web", "c"));
-    assert_eq!(shown(&mesh).0, ["web"]);
+    assert_eq!(shown(&mut mesh).0, ["web"]);
     let told = Listener {
         protocol: ListenerProtocol::Tcp,
         routes: vec![route("c")],
         ..listener("tcp")
     };
     mesh.add(Resource::Listener(told));
-    assert_eq!(shown(&mesh).0, ["tcp", "web"]);
+    assert_eq!(shown(&mut mesh).0, ["tcp", "web"]);
     assert_eq!(mesh.wanted_routes(), BTreeSet::from(["web"]));
 }
 
@@ -102,9 +106,9 @@ fn a_listener_that_reads_nothing_leads_nowhere_without_routes_and_waits_for_none
         protocol: ListenerProtocol::Tcp,
         ..listener("outbound")
     };
-    let mesh = mesh([Resource::Listener(opaque)]);
+    let mut mesh = mesh([Resource::Listener(opaque)]);
     assert!(mesh.wanted_routes().is_empty());
-    assert_eq!(shown(&mesh).0, ["outbound"]);
+    assert_eq!(shown(&mut mesh).0, ["outbound"]);
 }
 
 #[test]
@@ -127,11 +131,14 @@ fn endpoints_are_asked_for_at_once_or_at_first_use() {
         pending("late", Discovery::OnDemand),
         pending("soon", Discovery::Eager),
     ];
-    assert_eq!(shown(&mesh).1, expected);
+    assert_eq!(shown(&mut mesh).1, expected);
     mesh.add(endpoints("late", &["10.77.0.2:80", "10.77.0.3:80"]));
     mesh.remove(Kind::Endpoints, "soon");
-    assert_eq!(shown(&mesh).1[1], ("late".to_owned(), Discovery::Static, 2));
-    assert_eq!(shown(&mesh).1[2], pending("soon", Discovery::Static));
+    assert_eq!(
+        shown(&mut mesh).1[1],
+        ("late".to_owned(), Discovery::Static, 2)
+    );
+    assert_eq!(shown(&mut mesh).1[2], pending("soon", Discovery::Static));
 }
 
 #[test]
@@ -149,8 +156,11 @@ fn a_route_that_moves_to_another_cluster_of_a_used_listener_has_it_asked_for() {
 
 #[test]
 fn a_cluster_that_nobody_described_has_no_endpoints() {
-    let mesh = mesh([Resource::Listener(listener("web")), routes("web", "gone")]);
-    assert_eq!(shown(&mesh).1, [("gone".to_owned(), Discovery::Static, 0)]);
+    let mut mesh = mesh([Resource::Listener(listener("web")), routes("web", "gone")]);
+    assert_eq!(
+        shown(&mut mesh).1,
+        [("gone".to_owned(), Discovery::Static, 0)]
+    );
 }
 
 #[test]
@@ -161,13 +171,13 @@ fn what_is_gone_and_back_at_once_has_what_belonged_to_it() {
         cluster("c", Discovery::Eager),
         endpoints("c", &["10.77.0.2:80"]),
     ]);
-    let before = shown(&mesh);
+    let before = shown(&mut mesh);
     mesh.remove(Kind::Listener, "web");
     mesh.remove(Kind::Cluster, "c");
     mesh.add(cluster("c", Discovery::Eager));
     mesh.add(Resource::Listener(listener("web")));
     // Both are asked for as before, so nobody says again what they are.
-    assert_eq!(shown(&mesh), before);
+    assert_eq!(shown(&mut mesh), before);
     assert_eq!(before.1, [("c".to_owned(), Discovery::Static, 1)]);
 }
 
@@ -193,14 +203,14 @@ fn what_is_removed_is_forgotten_with_what_belonged_to_it() {
     ] {
         mesh.remove(kind, name);
     }
-    assert_eq!(shown(&mesh), (vec![], vec![]));
+    assert_eq!(shown(&mut mesh), (vec![], vec![]));
     assert!(mesh.wanted_routes().is_empty() && mesh.wanted_endpoints().is_empty());
     mesh.forget(Kind::Routes, "web");
     mesh.forget(Kind::Endpoints, "c");
     let bundle = mesh.find(Kind::Secret, TRUST_BUNDLE);
     assert!(bundle.is_some(), "nobody would be trusted");
     mesh.add(Resource::Listener(listener("web")));
-    assert_eq!(shown(&mesh).0, [""; 0]);
+    assert_eq!(shown(&mut mesh).0, [""; 0]);
 }
 
 #[test]
@@ -213,7 +223,7 @@ fn only_what_is_not_known_yet_is_asked_for_at_first_use() {
     assert_eq!(mesh.use_listener("web"), ["late"]);
     assert_eq!(mesh.use_listener("web"), [""; 0]);
     mesh.forget(Kind::Endpoints, "late");
-    assert_eq!(shown(&mesh).1[0].1, Discovery::OnDemand);
+    assert_eq!(shown(&mut mesh).1[0].1, Discovery::OnDemand);
 }
 
 #[test]
@@ -224,7 +234,7 @@ fn what_is_not_asked_for_any_more_is_forgotten() {
     ]);
     mesh.forget(Kind::Endpoints, "c");
     let pending = ("c".to_owned(), Discovery::Eager, 0);
-    assert_eq!(shown(&mesh).1, [pending]);
+    assert_eq!(shown(&mut mesh).1, [pending]);
 }
 
 #[test]
@@ -241,7 +251,7 @@ fn endpoints_of_an_earlier_life_are_asked_for_again_if_somebody_leads_to_them() 
     assert_eq!(mesh.wanted_endpoints(), BTreeSet::from(["used"]));
     let known = ("used".to_owned(), Discovery::Static, 1);
     let forgotten = ("left".to_owned(), Discovery::OnDemand, 0);
-    assert_eq!(shown(&mesh).1, [forgotten, known]);
+    assert_eq!(shown(&mut mesh).1, [forgotten, known]);
 }
 
 #[test]
@@ -260,17 +270,17 @@ fn routes_of_another_name_belong_to_all_listeners_that_name_them() {
     assert_eq!(mesh.wanted_routes(), BTreeSet::from(["shared"]));
     assert_eq!(mesh.assemble().0.len(), 1, "the others wait");
     mesh.add(routes("shared", "outside"));
-    let leads = |mesh: &Mesh| -> Vec<_> {
+    let leads = |mesh: &mut Mesh| -> Vec<_> {
         let (listeners, _) = mesh.assemble();
-        let lead = |it: &Listener| (it.name.clone(), it.routes[0].backends[0].cluster.clone());
+        let lead = |it: &Arc<Listener>| (it.name.clone(), it.routes[0].backends[0].cluster.clone());
         listeners.iter().map(lead).collect()
     };
     let all = ["a outside", "b outside", "c inside"];
     let all = all.map(|pair| pair.split_once(' ').unwrap());
     let expected = all.map(|(name, cluster)| (name.to_owned(), cluster.to_owned()));
-    assert_eq!(leads(&mesh), expected);
+    assert_eq!(leads(&mut mesh), expected);
     mesh.remove(Kind::Listener, "a");
-    assert_eq!(leads(&mesh), expected[1..]);
+    assert_eq!(leads(&mut mesh), expected[1..]);
     mesh.add(Resource::Listener(listener("b")));
     assert_eq!(mesh.wanted_routes(), BTreeSet::from(["b"]));
     let kept = mesh.find(Kind::Listener, "c").unwrap();
@@ -278,4 +288,33 @@ fn routes_of_another_name_belong_to_all_listeners_that_name_them() {
         kept,
         foreign("c", RouteSource::Inline(vec![route("inside")]))
     );
+}
+
+#[test]
+fn what_stays_the_same_is_shared_with_the_configuration_in_use() {
+    let web = || Resource::Listener(listener("web"));
+    let mut mesh = mesh([
+        web(),
+        routes("web", "one"),
+        cluster("one", Discovery::OnDemand),
+    ]);
+    let ((listeners, clusters), again) = (mesh.assemble(), mesh.assemble());
+    assert!(Arc::ptr_eq(&listeners[0], &again.0[0]));
+    assert!(Arc::ptr_eq(&clusters[0], &again.1[0]));
+    let is_known = |mesh: &Mesh| mesh.find(Kind::Routes, "web") == Some(routes("web", "one"));
+    assert!(is_known(&mesh));
+    // What is told again does not lose its routes, nor does a configuration that is in use.
+    mesh.add(web());
+    assert!(is_known(&mesh) && listeners[0].routes == [route("one")]);
+    assert_eq!(mesh.assemble().0[0].routes, [route("one")]);
+    mesh.add(routes("web", "two"));
+    assert_eq!(mesh.assemble().0[0].routes, [route("two")]);
+    mesh.forget(Kind::Routes, "web");
+    assert_eq!(mesh.find(Kind::Routes, "web"), None);
+    assert!(mesh.assemble().0.is_empty());
+    mesh.add(routes("web", "two"));
+    assert_eq!(mesh.assemble().0.len(), 1);
+    mesh.remove(Kind::Listener, "web");
+    mesh.forget(Kind::Routes, "web");
+    assert_eq!(mesh.find(Kind::Routes, "web"), None);
 }

@@ -8,7 +8,7 @@ use super::*;
 fn names() -> Names {
     let service = |name: &str, addresses: &[&str]| {
         let config = config_with([(name.to_owned(), addresses.to_vec())]);
-        config.listeners.into_iter().next().unwrap()
+        Listener::clone(&config.listeners[0])
     };
     let shop = |port: u16, name: &str| Listener {
         port_name: Some(name.to_owned()),
@@ -35,7 +35,9 @@ fn names() -> Names {
         )
     };
     let mut config = config();
-    config.listeners = vec![shop(80, "http"), shop(443, "https"), db];
+    config.listeners = [shop(80, "http"), shop(443, "https"), db]
+        .map(Arc::new)
+        .to_vec();
     Names::build(&config)
 }
 
@@ -194,6 +196,10 @@ fn an_instances_own_name_comes_first() {
     assert_eq!(name, "db-5.db.data.svc.cluster.local");
 }
 
+fn first(config: &mut Config) -> &mut Listener {
+    Arc::make_mut(&mut config.listeners[0])
+}
+
 #[test]
 fn a_table_is_built_again_when_a_name_changes() {
     let old = config();
@@ -206,17 +212,15 @@ fn a_table_is_built_again_when_a_name_changes() {
     assert!(!changed(|new| new.clusters.clear()));
     assert!(changed(|new| new.workload.namespace = "data".to_owned()));
     assert!(changed(|new| new.listeners.truncate(1)));
-    assert!(changed(|new| new.listeners[0].names.clear()));
-    assert!(changed(|new| new.listeners[0].address.set_port(81)));
-    assert!(changed(|new| new.listeners[0].additional_addresses.clear()));
-    assert!(changed(
-        |new| new.listeners[0].port_name = Some("http".to_owned())
-    ));
+    assert!(changed(|new| first(new).names.clear()));
+    assert!(changed(|new| first(new).address.set_port(81)));
+    assert!(changed(|new| first(new).additional_addresses.clear()));
+    assert!(changed(|new| first(new).port_name = Some("http".to_owned())));
     let host = Host {
         name: "a.test".to_owned(),
         addresses: Vec::new(),
     };
     let mut new = config();
-    new.listeners[0].hosts = vec![host];
+    first(&mut new).hosts = vec![host];
     assert!(!Names::are_same(&old, &new));
 }
