@@ -38,6 +38,9 @@ pub mod proxy;
 /// Two sidecars with the hop between them.
 pub mod pair;
 
+/// What a control plane tells of.
+pub mod parts;
+
 /// A control plane that tells sidecars what a test wants.
 pub mod control;
 

@@ -201,6 +201,17 @@ impl ProxyProcess {
         RawClient::connect(self.admin_addr()).get(path)
     }
 
+    /// The answer on an admin page, which is JSON.
+    ///
+    /// # Panics
+    /// If it does not come, or is something else.
+    #[track_caller]
+    #[must_use]
+    pub fn page(&self, path: &str) -> Value {
+        let page = self.admin(path).text();
+        serde_json::from_str(&page).unwrap_or_else(|error| panic!("{path}: {error}: {page}"))
+    }
+
     /// Its metrics now.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use testkit::{EchoServer, ProxyProcess, until};
 
-use crate::world::{PROXY, World, ask, envoy_of, is_over, listener, page, signal};
+use crate::world::{PROXY, World, ask, envoy_of, is_over, listener, signal};
 
 #[test]
 fn envoy_serves_when_the_companion_says_so() {
@@ -18,7 +18,7 @@ fn envoy_serves_when_the_companion_says_so() {
     let proxy = world.start();
     assert_eq!(ask(&proxy), 200);
     assert_eq!(proxy.admin("/ready").status(), 200);
-    assert_eq!(page(&proxy, "/envoy/server_info")["state"], "LIVE");
+    assert_eq!(proxy.page("/envoy/server_info")["state"], "LIVE");
     let folder = world.folder("web");
     let mode = folder.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
@@ -34,7 +34,7 @@ fn pages_that_show_are_passed_on_and_no_others() {
         return;
     };
     let proxy = world.start();
-    let shown = page(&proxy, "/envoy/listeners?format=json");
+    let shown = proxy.page("/envoy/listeners?format=json");
     assert_eq!(shown["listener_statuses"][0]["name"], "main");
     for path in [
         "/envoy/quitquitquit",
@@ -49,7 +49,7 @@ fn pages_that_show_are_passed_on_and_no_others() {
     assert!(!scraped.contains("envoy_server_hot_restart"), "{scraped}");
     assert!(proxy.admin("/metrics").text().contains("leno_control"));
     assert_eq!(
-        page(&proxy, "/config_dump")["config"]["envoy"]["xds"],
+        proxy.page("/config_dump")["config"]["envoy"]["xds"],
         "delta"
     );
 }

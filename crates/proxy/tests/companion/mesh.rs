@@ -3,7 +3,7 @@
 use model::{Cluster, Direction, Endpoint, Listener, TlsMode, Transport};
 use testkit::{EchoServer, ProxyProcess, RawClient, Traffic, until};
 
-use crate::world::{World, cluster, listener, page};
+use crate::world::{World, cluster, listener};
 
 /// `caller` calls `server`, which lets in who is of the mesh.
 struct Pair {
@@ -46,7 +46,7 @@ fn pair() -> Option<Pair> {
 
 /// The serial number of the certificate that the companion has.
 fn serial(proxy: &ProxyProcess) -> String {
-    let serial = page(proxy, "/certs")["certificateChain"][0]["serial"].clone();
+    let serial = proxy.page("/certs")["certificateChain"][0]["serial"].clone();
     plain(serial.as_str().unwrap())
 }
 
@@ -58,7 +58,7 @@ fn plain(serial: &str) -> String {
 
 /// The serial numbers of the certificates that its Envoy has.
 fn serials_at_envoy(proxy: &ProxyProcess) -> Vec<String> {
-    let page = page(proxy, "/envoy/certs");
+    let page = proxy.page("/envoy/certs");
     let all = page["certificates"].as_array().unwrap().iter();
     let chains = all.flat_map(|one| one["cert_chain"].as_array().unwrap());
     chains

@@ -5,13 +5,9 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
-use model::{
-    Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route,
-    TlsMode, Transport,
-};
+use model::{Cluster, Direction, Discovery, Listener, Protocol};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-use testkit::{ControlPlane, ProxyProcess, RawClient};
+use testkit::{ControlPlane, ProxyProcess, RawClient, parts};
 
 pub(crate) const PROXY: &str = env!("CARGO_BIN_EXE_leno-proxy");
 
@@ -78,45 +74,21 @@ impl World {
     }
 }
 
-/// An inbound listener in plaintext.
+/// An inbound listener in plaintext, with a socket.
 pub(crate) fn listener(name: &str, cluster: &str) -> Listener {
     Listener {
-        name: name.to_owned(),
         direction: Direction::Inbound,
-        address: "127.0.0.1:0".parse().unwrap(),
-        additional_addresses: Vec::new(),
         bind: true,
-        original_destination: false,
-        names: Vec::new(),
-        hosts: Vec::new(),
-        port_name: None,
-        tls: TlsMode::Disabled,
-        edge: None,
-        protocol: ListenerProtocol::Http,
-        detect_timeout: Listener::DETECT_TIMEOUT,
-        upgrades: Vec::new(),
-        connect: false,
-        proxy_protocol: false,
-        request_id: false,
-        forwarded_for: false,
-        routes: vec![Route::to(cluster)],
+        ..parts::listener(name, "127.0.0.1:0", cluster)
     }
 }
 
 /// One endpoint in plaintext.
 pub(crate) fn cluster(name: &str, endpoint: SocketAddr) -> Cluster {
     Cluster {
-        name: name.to_owned(),
-        balance: Balance::RoundRobin,
         protocol: Protocol::Http1,
-        proxy_protocol: None,
         discovery: Discovery::Static,
-        passthrough: false,
-        endpoints: vec![Endpoint {
-            address: endpoint,
-            transport: Transport::Plaintext,
-            identities: Vec::new(),
-        }],
+        ..parts::cluster(name, &[endpoint])
     }
 }
 
@@ -124,12 +96,6 @@ pub(crate) fn cluster(name: &str, endpoint: SocketAddr) -> Cluster {
 #[track_caller]
 pub(crate) fn ask(proxy: &ProxyProcess) -> u16 {
     RawClient::connect(proxy.addr()).get("/").status()
-}
-
-#[track_caller]
-pub(crate) fn page(proxy: &ProxyProcess, path: &str) -> Value {
-    let page = proxy.admin(path).text();
-    serde_json::from_str(&page).unwrap_or_else(|error| panic!("{path}: {error}: {page}"))
 }
 
 /// The process id of the companion's Envoy.

@@ -2,13 +2,10 @@
 
 use std::net::SocketAddr;
 
-use model::{
-    Backend, Balance, Cluster, Direction, Discovery, Edge, Endpoint, HostMatch, Listener,
-    ListenerProtocol, Protocol, Route, Shown, TlsMode, Transport,
-};
+use model::{Backend, Cluster, Edge, HostMatch, Listener, Protocol, Route, Shown};
 use serde_json::Value;
 use testkit::browser::certificate;
-use testkit::{Browser, ControlPlane, ProxyProcess, until};
+use testkit::{Browser, ControlPlane, ProxyProcess, parts, until};
 use xds::resource::Resource;
 use xds::secret::Certificate;
 
@@ -24,41 +21,20 @@ pub(crate) fn plane(app: SocketAddr) -> ControlPlane {
 
 pub(crate) fn cluster(name: &str, address: SocketAddr, protocol: Protocol) -> Cluster {
     Cluster {
-        name: name.to_owned(),
-        balance: Balance::RoundRobin,
         protocol,
-        proxy_protocol: None,
-        discovery: Discovery::Eager,
-        passthrough: false,
-        endpoints: vec![Endpoint {
-            address,
-            transport: Transport::Plaintext,
-            identities: Vec::new(),
-        }],
+        ..parts::cluster(name, &[address])
     }
 }
 
 pub(crate) fn listener(edge: Edge, routes: Vec<Route>) -> Listener {
     Listener {
-        name: "gateway".to_owned(),
-        direction: Direction::Outbound,
-        address: "127.0.0.1:0".parse().unwrap(),
-        additional_addresses: Vec::new(),
         bind: true,
-        original_destination: false,
-        names: Vec::new(),
-        hosts: Vec::new(),
-        port_name: None,
-        tls: TlsMode::Disabled,
         edge: Some(edge),
-        protocol: ListenerProtocol::Http,
-        detect_timeout: Listener::DETECT_TIMEOUT,
         upgrades: vec!["websocket".to_owned()],
-        connect: false,
-        proxy_protocol: false,
         request_id: true,
         forwarded_for: true,
         routes,
+        ..parts::listener("gateway", "127.0.0.1:0", "")
     }
 }
 

@@ -15,8 +15,8 @@ use testkit::{
 use xds::kind::Kind;
 
 use crate::world::{
-    MAIL, PROXY, WEB, applied, ask, cluster, connect_at, has, launch, listener, page, plane,
-    plane_with, says, serve, start,
+    MAIL, PROXY, WEB, applied, ask, cluster, connect_at, has, launch, listener, plane, plane_with,
+    says, serve, start,
 };
 
 const SERVER: &str = "spiffe://cluster.local/ns/default/sa/server";
@@ -74,7 +74,7 @@ fn certificates_are_renewed_and_no_request_notices() {
 fn newer_authority_has_the_certificate_renewed() {
     let plane = plane_with(WEB, &[]);
     let proxy = ProxyProcess::start(PROXY, &plane.sidecar("caller", ", renewalSpread: 0s"));
-    let issuer = || page(&proxy, "/certs")["certificateChain"][0]["issuer"].clone();
+    let issuer = || proxy.page("/certs")["certificateChain"][0]["issuer"].clone();
     let before = issuer();
     plane.rotate();
     until("another has issued it", || issuer() != before);

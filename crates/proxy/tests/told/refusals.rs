@@ -8,8 +8,7 @@ use testkit::EchoServer;
 use xds::kind::Kind;
 
 use crate::world::{
-    MAIL, WEB, applied, ask, cluster, has, launch, listener, page, plane, plane_with, says, serve,
-    start,
+    MAIL, WEB, applied, ask, cluster, has, launch, listener, plane, plane_with, says, serve, start,
 };
 
 /// A field of number 9000, which nobody has.
@@ -117,7 +116,7 @@ fn trust_bundle_that_trusts_nobody_is_refused() {
     let app = EchoServer::start();
     let plane = plane_with(WEB, &[app.addr()]);
     let proxy = start(&plane);
-    let before = page(&proxy, "/certs");
+    let before = proxy.page("/certs");
     plane.trust("nonsense", "");
     plane.until("it is refused", |seen| {
         !seen.refusals(Kind::Secret).is_empty()
@@ -127,7 +126,7 @@ fn trust_bundle_that_trusts_nobody_is_refused() {
     applied(&proxy, "a later change is used", |config| {
         has(config, "listeners", "mail")
     });
-    assert_eq!(page(&proxy, "/certs")["trustBundle"], before["trustBundle"]);
+    assert_eq!(proxy.page("/certs")["trustBundle"], before["trustBundle"]);
 }
 
 #[test]
@@ -140,9 +139,9 @@ fn page_shows_what_was_taken_and_what_was_not() {
         !seen.refusals(Kind::Cluster).is_empty()
     });
     testkit::until("the page shows it", || {
-        page(&proxy, "/control")["kinds"]["cluster"]["refused"] == 1
+        proxy.page("/control")["kinds"]["cluster"]["refused"] == 1
     });
-    let control = page(&proxy, "/control");
+    let control = proxy.page("/control");
     assert_eq!(control["connected"], plane.addr().to_string());
     assert_eq!(control["kinds"]["cluster"]["accepted"], 2, "{control}");
     let refusal = control["kinds"]["cluster"]["lastRefusal"].as_str().unwrap();
@@ -171,7 +170,7 @@ fn address_that_is_another_s_is_taken_when_it_is_free() {
         .ready()
         .unwrap_or_else(|exit| panic!("{}", exit.stderr));
     assert!(has(
-        &page(&proxy, "/config_dump")["config"],
+        &proxy.page("/config_dump")["config"],
         "listeners",
         "extra"
     ));

@@ -3,11 +3,9 @@
 
 use std::net::SocketAddr;
 
-use model::{
-    Backend, Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol,
-    Protocol, Route, TlsMode, Transport,
-};
+use model::{Backend, Balance, Cluster, Discovery, Listener, ListenerProtocol, Protocol, Route};
 use serde_json::Value;
+pub(crate) use testkit::parts::{cluster, listener};
 use testkit::proxy::Launched;
 use testkit::{ControlPlane, ProxyProcess, RawClient, until};
 
@@ -22,6 +20,7 @@ pub(crate) fn plane() -> ControlPlane {
         passthrough: true,
         balance: Balance::OriginalDestination,
         protocol: Protocol::Tcp,
+        discovery: Discovery::Static,
         ..cluster("passthrough", &[])
     });
     plane.listener(&Listener {
@@ -64,30 +63,6 @@ pub(crate) fn serve_on_demand(
     plane.listener(&listener(name, address, name));
 }
 
-pub(crate) fn listener(name: &str, address: &str, cluster: &str) -> Listener {
-    Listener {
-        name: name.to_owned(),
-        direction: Direction::Outbound,
-        address: address.parse().unwrap(),
-        additional_addresses: Vec::new(),
-        bind: false,
-        original_destination: false,
-        names: Vec::new(),
-        hosts: Vec::new(),
-        port_name: None,
-        tls: TlsMode::Disabled,
-        edge: None,
-        protocol: ListenerProtocol::Http,
-        detect_timeout: Listener::DETECT_TIMEOUT,
-        upgrades: Vec::new(),
-        connect: false,
-        proxy_protocol: false,
-        request_id: false,
-        forwarded_for: false,
-        routes: vec![route(&[(cluster, 1)])],
-    }
-}
-
 pub(crate) fn route(backends: &[(&str, u32)]) -> Route {
     let backend = |(cluster, weight): &(&str, u32)| Backend {
         cluster: (*cluster).to_owned(),
@@ -96,27 +71,6 @@ pub(crate) fn route(backends: &[(&str, u32)]) -> Route {
     Route {
         backends: backends.iter().map(backend).collect(),
         ..Route::to("")
-    }
-}
-
-/// Of plaintext endpoints, which are told as soon as it is known.
-pub(crate) fn cluster(name: &str, endpoints: &[SocketAddr]) -> Cluster {
-    let endpoint = |address: &SocketAddr| Endpoint {
-        address: *address,
-        transport: Transport::Plaintext,
-        identities: Vec::new(),
-    };
-    Cluster {
-        name: name.to_owned(),
-        balance: Balance::RoundRobin,
-        protocol: Protocol::Auto,
-        proxy_protocol: None,
-        discovery: match name {
-            "passthrough" => Discovery::Static,
-            _ => Discovery::Eager,
-        },
-        passthrough: false,
-        endpoints: endpoints.iter().map(endpoint).collect(),
     }
 }
 
@@ -152,16 +106,11 @@ pub(crate) fn ask(proxy: &ProxyProcess, destination: &str) -> u16 {
     connect(proxy, destination).get("/").status()
 }
 
-#[track_caller]
-pub(crate) fn page(proxy: &ProxyProcess, path: &str) -> Value {
-    serde_json::from_str(&proxy.admin(path).text()).unwrap()
-}
-
 /// Waits until the configuration is as expected and every worker has it.
 #[track_caller]
 pub(crate) fn applied(proxy: &ProxyProcess, what: &str, expected: impl Fn(&Value) -> bool) {
     until(what, || {
-        let dump = page(proxy, "/config_dump");
+        let dump = proxy.page("/config_dump");
         dump["applied"] == dump["generation"] && expected(&dump["config"])
     });
 }

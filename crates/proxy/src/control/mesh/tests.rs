@@ -1,30 +1,13 @@
 //! What follows from what was said, in which order ever it came.
 
 use super::*;
-use model::{Balance, Direction, ListenerProtocol, TlsMode, Transport};
+use model::{Balance, ListenerProtocol, Transport};
 use xds::TRUST_BUNDLE;
 
 fn listener(name: &str) -> Listener {
     Listener {
-        name: name.to_owned(),
-        direction: Direction::Outbound,
-        address: "10.78.0.1:80".parse().unwrap(),
-        additional_addresses: Vec::new(),
-        bind: false,
-        original_destination: false,
-        names: Vec::new(),
-        hosts: Vec::new(),
-        port_name: None,
-        tls: TlsMode::Disabled,
-        edge: None,
-        protocol: ListenerProtocol::Auto,
-        detect_timeout: Listener::DETECT_TIMEOUT,
-        upgrades: Vec::new(),
-        connect: false,
-        proxy_protocol: false,
-        request_id: false,
-        forwarded_for: false,
         routes: Vec::new(),
+        ..testkit::parts::listener(name, "10.78.0.1:80", "")
     }
 }
 
