@@ -227,8 +227,10 @@ impl Plane {
     fn apply_bundle(&mut self) {
         // The number first: a bundle that changes in between is told again under its own.
         let number = *self.authority.watch().borrow();
-        let bundle = self.authority.bundle();
-        let applied = self.push.apply_bundle(&bundle, number, self.passed());
+        let (bundle, roots) = (self.authority.bundle(), self.authority.roots());
+        let applied = self
+            .push
+            .apply_bundle((&bundle, &roots), number, self.passed());
         self.report(&applied, Instant::now());
         self.renew();
     }

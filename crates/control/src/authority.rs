@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use identity::SpiffeId;
-use identity::ca::LEAF_TTL;
+use identity::ca::{LEAF_TTL, Serial};
 use identity::credentials::Credentials;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
@@ -67,6 +67,17 @@ impl Default for Settings {
             issuer_ttl: Duration::from_secs(90 * 24 * 60 * 60),
         }
     }
+}
+
+/// What connections rest on. When one of these is another, some are to be made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roots {
+    /// The root that they are to rest on.
+    pub preferred: Serial,
+    /// The one that has been trusted for the longest time.
+    pub oldest: Serial,
+    /// How many are trusted.
+    pub count: usize,
 }
 
 /// What shows who asks for a certificate.
@@ -168,6 +179,12 @@ impl Authority {
     #[must_use]
     pub fn bundle(&self) -> model::TrustBundle {
         self.lock().bundle().clone()
+    }
+
+    /// The roots that are in the bundle.
+    #[must_use]
+    pub fn roots(&self) -> Roots {
+        self.lock().roots()
     }
 
     /// Changes of the bundle; the value counts them.

@@ -6,6 +6,7 @@ mod catalogue;
 mod claims;
 mod debounce;
 mod encode;
+mod epochs;
 mod table;
 
 #[cfg(test)]
@@ -16,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use model::{Cluster, Discovery, Listener, TrustBundle};
 use tokio::sync::watch;
 use xds::flavour::Flavour;
 use xds::kind::Kind;
 
+use crate::authority::Roots;
 use crate::kinds::{DataPlane, WorkloadKey};
 use crate::translate::{CommonParts, Mesh, ServiceKey, WorkloadParts};
 use catalogue::Tables;
@@ -29,6 +30,7 @@ pub use catalogue::{Catalogue, Own, Sight};
 use claims::Claims;
 pub use debounce::Debounce;
 use encode::Encoded;
+use epochs::Epochs;
 use table::{Owner, Table};
 
 /// Resources that are gone are remembered for streams that do not know it yet, but not more than
@@ -36,9 +38,6 @@ use table::{Owner, Table};
 const TOMBSTONES_MAX: usize = 10_000;
 
 const FLAVOURS: [Flavour; 2] = [Flavour::Leno, Flavour::Envoy];
-
-/// Of the digest that an epoch is: two that follow each other are not the same.
-const EPOCH_BYTES: usize = 4;
 
 /// The one writer of the catalogue.
 #[derive(Debug)]
@@ -82,11 +81,16 @@ impl Push {
         self.publish(draft)
     }
 
-    /// Publishes a trust bundle, which the authority counts as `number`.
-    pub fn apply_bundle(&mut self, bundle: &TrustBundle, number: u64, passed: u64) -> Applied {
+    /// Publishes a trust bundle with these roots, which the authority counts as `number`.
+    pub fn apply_bundle(
+        &mut self,
+        (bundle, roots): (&TrustBundle, &Roots),
+        number: u64,
+        passed: u64,
+    ) -> Applied {
         let mut draft = self.draft(passed, Instant::now());
         draft.set(encode::bundle(bundle), &Owner::Everybody);
-        draft.epoch(bundle);
+        draft.epochs(Epochs::of(bundle, roots));
         // Streams have to take the number over, even if the bundle is the same.
         draft.applied.changes += usize::from(draft.catalogue.bundle != number);
         draft.catalogue.bundle = number;
@@ -163,21 +167,26 @@ impl Draft {
             return;
         }
         self.catalogue.envoy = is_wanted.then(Tables::default);
-        if !is_wanted {
-            return;
-        }
+        self.tell_envoys(before);
+    }
+
+    /// Says to all Envoys what everybody is told in `mesh`.
+    fn tell_envoys(&mut self, mesh: &Mesh) {
         let CommonParts {
             listeners,
             clusters,
-        } = &*before.common;
+        } = &*mesh.common;
         self.say(
             Flavour::Envoy,
             &Names::new(),
             (listeners, clusters),
             &Owner::Everybody,
         );
-        let claims = Claims::of(before);
-        for (key, parts) in &before.services {
+        if self.catalogue.envoy.is_none() {
+            return;
+        }
+        let claims = Claims::of(mesh);
+        for (key, parts) in &mesh.services {
             let said = (&*claims.listeners(parts), parts.clusters.as_slice());
             self.say(Flavour::Envoy, &Names::new(), said, &owner(key));
         }
@@ -287,27 +296,24 @@ impl Draft {
             let Some(tables) = own.tables_mut(flavour) else {
                 continue;
             };
-            let resources = encode::own(parts, flavour, &self.catalogue.epoch);
+            let resources = encode::own(parts, flavour, &self.catalogue.epochs);
             self.applied
                 .replace(tables, &gone, resources, (&Owner::Everybody, generation));
         }
         self.catalogue.workloads.insert(key.clone(), Arc::new(own));
     }
 
-    /// Envoys have their callers prove themselves again when some certificate counts no longer.
-    fn epoch(&mut self, bundle: &TrustBundle) {
-        let epoch = match bundle.revocations.as_str() {
-            "" => String::new(),
-            lists => digest(&SHA256, lists.as_bytes()).as_ref()[..EPOCH_BYTES]
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        };
-        if *self.catalogue.epoch == *epoch {
+    /// Envoys make connections anew, and have their callers do so, when they rest on what is to go.
+    fn epochs(&mut self, epochs: Epochs) {
+        let before = std::mem::replace(&mut self.catalogue.epochs, Arc::new(epochs));
+        let now = &self.catalogue.epochs;
+        if before == *now {
             return;
         }
-        self.catalogue.epoch = epoch.into();
         let mesh = Arc::clone(&self.catalogue.mesh);
+        if before.upstream != now.upstream {
+            self.tell_envoys(&mesh);
+        }
         let workloads = mesh.workloads.iter();
         for (key, parts) in workloads.filter(|(_, it)| it.data_plane == DataPlane::Envoy) {
             self.workload(key, Some(parts), parts);
@@ -324,8 +330,9 @@ impl Draft {
         owner: &Owner,
     ) {
         let when = (owner, self.catalogue.generation);
+        let epochs = Arc::clone(&self.catalogue.epochs);
         if let Some(shared) = self.catalogue.shared_mut(flavour) {
-            let resources = encode::parts(listeners, clusters, flavour);
+            let resources = encode::parts(listeners, clusters, (flavour, &epochs));
             self.applied.replace(shared, gone, resources, when);
         }
     }

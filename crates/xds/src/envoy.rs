@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use model::Limits;
 
 use crate::any::pack;
+use crate::metadata;
 use crate::proto::cluster::Cluster;
 use crate::proto::core::ConfigSource;
 use crate::proto::envoy::{
@@ -29,6 +30,9 @@ pub(crate) use http::{Codec, REQUEST_HEADERS, http1, http2, manager, pool, retry
 
 /// The static cluster of Envoy's bootstrap that has the workload's own certificate.
 pub(crate) const COMPANION: &str = "companion";
+
+/// What a cluster says of what its connections rest on: nothing that Envoy reads.
+const EPOCH: &str = "epoch";
 
 /// The runtime key of Envoy's bootstrap that says how many in a hundred are logged.
 const ACCESS_LOG: &str = "leno.access_log";
@@ -91,6 +95,15 @@ pub(crate) fn renew(chain: &mut FilterChain, epoch: &str) {
     let is_opaque = matches.is_some_and(|it| it.application_protocols == [ALPN_TCP]);
     if chain.transport_socket.is_some() && !is_opaque && !epoch.is_empty() {
         chain.name = format!("{} {epoch}", chain.name);
+    }
+}
+
+/// Makes another cluster of one, if `epoch` is another: Envoy checks certificates at handshakes
+/// only, and lets the connections of a cluster that was replaced go as soon as they carry nothing.
+pub(crate) fn renew_cluster(cluster: &mut Cluster, epoch: &str) {
+    if !epoch.is_empty() {
+        let metadata = metadata::Builder::of(cluster.metadata.take());
+        cluster.metadata = metadata.text(EPOCH, epoch).build();
     }
 }
 

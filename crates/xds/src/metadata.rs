@@ -19,6 +19,11 @@ pub(crate) const SOCKET_MATCH: &str = "envoy.transport_socket_match";
 pub(crate) struct Builder(Metadata);
 
 impl Builder {
+    /// Goes on with what is there.
+    pub(crate) fn of(metadata: Option<Metadata>) -> Self {
+        Self(metadata.unwrap_or_default())
+    }
+
     /// Adds a text under our name.
     pub(crate) fn text(self, key: &str, value: &str) -> Self {
         self.put(OURS, key, text(value))

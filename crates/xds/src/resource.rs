@@ -2,7 +2,7 @@
 //! decoded here before its fields were checked, so that nothing is lost on the way without a word.
 
 use bytes::Bytes;
-use model::{Cluster, Endpoint, Listener, Route, TrustBundle};
+use model::{Cluster, Endpoint, Listener, Route, Transport, TrustBundle};
 use prost::Message;
 
 use crate::envoy;
@@ -124,6 +124,23 @@ pub fn encode_inbound(bound: &Listener, ports: &[&Listener], epoch: &str) -> Res
     let mut message = listener::encode_inbound(bound, ports)?;
     for chain in &mut message.filter_chains {
         envoy::renew(chain, epoch);
+    }
+    Ok(message.encode_to_vec().into())
+}
+
+/// The bytes of a cluster as an Envoy has it. With another `epoch` Envoy makes its connections to
+/// the mesh anew: those that carry nothing end, the others once they have their answers.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_cluster(cluster: &Cluster, epoch: &str) -> Result<Bytes, Error> {
+    let mut message = cluster::encode(cluster, Flavour::Envoy)?;
+    if cluster
+        .endpoints
+        .iter()
+        .any(|it| it.transport != Transport::Plaintext)
+    {
+        envoy::renew_cluster(&mut message, epoch);
     }
     Ok(message.encode_to_vec().into())
 }

@@ -248,11 +248,14 @@ impl Hierarchy {
         found.next().map(|issuer| issuer.root)
     }
 
-    /// The trust bundle, PEM: who issues now comes first.
-    pub(super) fn bundle(&self) -> String {
+    /// The trust bundle, PEM: who issues now comes first, and of the roots the `preferred` one.
+    pub(super) fn bundle(&self, preferred: Serial) -> String {
         let issuers = self.issuers.iter();
-        let issuers: String = issuers.map(|one| one.authority.certificate_pem()).collect();
-        issuers + &self.roots()
+        let mut bundle: String = issuers.map(|one| one.authority.certificate_pem()).collect();
+        let mut roots: Vec<_> = self.roots.iter().collect();
+        roots.sort_by_key(|root| root.serial != preferred);
+        roots.iter().for_each(|root| bundle += &root.pem);
+        bundle
     }
 
     /// The roots alone, PEM.

@@ -23,9 +23,9 @@ use super::lists::Lists;
 use super::rate::Rate;
 use super::rotation::{Facts, Phase};
 use super::status::{IssuerStatus, Status};
-use super::store::{Store, read, replace, unix};
+use super::store::{Store, from_unix, read, replace, unix};
 use super::token::{Found, Token, Tokens};
-use super::{BUNDLE, Directory, Keeps, Proof, ROOTS_FILE, Settings, Signed, control_id};
+use super::{BUNDLE, Directory, Keeps, Proof, ROOTS_FILE, Roots, Settings, Signed, control_id};
 
 const STATE_FILE: &str = "authority.json";
 const LEDGER_FILE: &str = "issued.log";
@@ -41,6 +41,8 @@ pub(super) struct Inner {
     trust_domain: String,
     phase: Phase,
     since: u64,
+    /// Since when nobody depends on a root but the first, as far as this process knows.
+    renewed_since: Option<SystemTime>,
     hierarchy: Hierarchy,
     ledger: Ledger,
     lists: Lists,
@@ -104,6 +106,7 @@ impl Inner {
             trust_domain: trust_domain.to_owned(),
             phase,
             since,
+            renewed_since: None,
             hierarchy,
             ledger,
             lists,
@@ -319,9 +322,14 @@ impl Inner {
     pub(super) fn advance(&mut self, now: SystemTime, told: bool) -> Result<Phase, Error> {
         self.sweep(now)?;
         self.renew_issuer(now)?;
+        let since = |then: SystemTime| now.duration_since(then).unwrap_or_default();
+        let renewed = self.has_everybody_renewed();
+        self.renewed_since = renewed.then(|| self.renewed_since.unwrap_or(now));
         let facts = Facts {
             everybody_has_the_bundle: told,
-            everybody_has_renewed: self.has_everybody_renewed(),
+            everybody_has_renewed: renewed,
+            renewed_for: self.renewed_since.map(since).unwrap_or_default(),
+            phase_for: since(from_unix(self.since)),
         };
         match self.phase.next(facts) {
             phase if phase == self.phase => self.publish(now)?,
@@ -387,7 +395,7 @@ impl Inner {
         self.save()?;
         let bundle = TrustBundle {
             name: BUNDLE.to_owned(),
-            authorities: self.hierarchy.bundle(),
+            authorities: self.hierarchy.bundle(self.preferred()),
             revocations: self.lists.pem.clone(),
         };
         if bundle != self.bundle {
@@ -397,6 +405,32 @@ impl Inner {
             self.renew_own_bundle(now);
         }
         Ok(())
+    }
+
+    /// The root that connections are to rest on: the new one once nobody shows a certificate from
+    /// the old one any more.
+    fn preferred(&self) -> Serial {
+        let roots = &self.hierarchy.roots;
+        let preferred = match self.phase {
+            Phase::Issuing => roots.last(),
+            _ => roots.first(),
+        };
+        preferred.expect("there is at least one root").serial
+    }
+
+    pub(super) fn roots(&self) -> Roots {
+        let roots = &self.hierarchy.roots;
+        let oldest = match self.phase {
+            Phase::Distributing => roots.first(),
+            _ => roots.last(),
+        };
+        let oldest = oldest.expect("there is at least one root").serial;
+        let (preferred, count) = (self.preferred(), roots.len());
+        Roots {
+            preferred,
+            oldest,
+            count,
+        }
     }
 
     /// A bundle that does not fit makes new credentials at their next use.

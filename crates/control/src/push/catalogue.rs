@@ -10,6 +10,7 @@ use xds::delta::server::{Change, Entry, View};
 use xds::flavour::Flavour;
 use xds::kind::Kind;
 
+use super::epochs::Epochs;
 use super::table::{Owner, Place, Table, Told, own_id, shared_id};
 use crate::kinds::WorkloadKey;
 use crate::translate::{Mesh, Reach};
@@ -26,8 +27,8 @@ pub struct Catalogue {
     pub changed_at: Instant,
     /// Which trust bundle is in it, as the authority counts them; 0 for none yet.
     pub bundle: u64,
-    /// Another one whenever certificates have been revoked; empty as long as none are.
-    pub(super) epoch: Arc<str>,
+    /// Which connections of Envoys are the right ones.
+    pub(super) epochs: Arc<Epochs>,
     /// What it was made from.
     pub mesh: Arc<Mesh>,
     pub(super) complete_since: u64,
@@ -71,7 +72,7 @@ impl Catalogue {
             generation: 1,
             changed_at,
             bundle: 0,
-            epoch: "".into(),
+            epochs: Arc::default(),
             mesh: Arc::default(),
             complete_since: 1,
             shared: Default::default(),

@@ -9,6 +9,7 @@ use xds::kind::Kind;
 use xds::resource::{self, Resource};
 use xds::secret::Certificate;
 
+use super::epochs::Epochs;
 use super::table::Told;
 use crate::translate::WorkloadParts;
 
@@ -19,9 +20,8 @@ pub(super) struct Encoded {
     pub(super) told: Result<Told, xds::error::Error>,
 }
 
-/// The resources that only a workload's sidecar is told. `epoch` is another when certificates were
-/// revoked.
-pub(super) fn own(parts: &WorkloadParts, flavour: Flavour, epoch: &str) -> Vec<Encoded> {
+/// The resources that only a workload's sidecar is told.
+pub(super) fn own(parts: &WorkloadParts, flavour: Flavour, epochs: &Epochs) -> Vec<Encoded> {
     let WorkloadParts {
         listeners,
         clusters,
@@ -31,13 +31,13 @@ pub(super) fn own(parts: &WorkloadParts, flavour: Flavour, epoch: &str) -> Vec<E
     match (flavour, bound(listeners)) {
         (Flavour::Leno, _) => {
             let shown = self::certificates(certificates);
-            let parts = self::parts(listeners, clusters, flavour);
+            let parts = self::parts(listeners, clusters, (flavour, epochs));
             shown.into_iter().chain(parts).collect()
         }
-        (Flavour::Envoy, None) => self::parts(listeners, clusters, flavour),
+        (Flavour::Envoy, None) => self::parts(listeners, clusters, (flavour, epochs)),
         (Flavour::Envoy, Some(bound)) => {
-            let listeners = with_inbound(bound, listeners, epoch);
-            let clusters = self::parts(&[], clusters, flavour);
+            let listeners = with_inbound(bound, listeners, &epochs.downstream);
+            let clusters = self::parts(&[], clusters, (flavour, epochs));
             listeners.into_iter().chain(clusters).collect()
         }
     }
@@ -47,10 +47,12 @@ pub(super) fn own(parts: &WorkloadParts, flavour: Flavour, epoch: &str) -> Vec<E
 pub(super) fn parts(
     listeners: &[Listener],
     clusters: &[Cluster],
-    flavour: Flavour,
+    (flavour, epochs): (Flavour, &Epochs),
 ) -> Vec<Encoded> {
     let listeners = listeners.iter().flat_map(|it| listener(it, flavour));
-    let clusters = clusters.iter().flat_map(|it| cluster(it, flavour));
+    let clusters = clusters
+        .iter()
+        .flat_map(|it| cluster(it, (flavour, epochs)));
     listeners.chain(clusters).collect()
 }
 
@@ -123,13 +125,16 @@ fn routes(listener: &Listener, flavour: Flavour) -> Option<Encoded> {
         .then(|| encoded(Kind::Routes, &listener.name, &routes, flavour))
 }
 
-fn cluster(cluster: &Cluster, flavour: Flavour) -> Vec<Encoded> {
-    let mut told = encoded(
-        Kind::Cluster,
-        &cluster.name,
-        &Resource::Cluster(cluster.clone()),
-        flavour,
-    );
+fn cluster(cluster: &Cluster, (flavour, epochs): (Flavour, &Epochs)) -> Vec<Encoded> {
+    let mut told = match flavour {
+        Flavour::Leno => encoded(
+            Kind::Cluster,
+            &cluster.name,
+            &Resource::Cluster(cluster.clone()),
+            flavour,
+        ),
+        Flavour::Envoy => cluster_of_envoy(cluster, epochs),
+    };
     if cluster.discovery == Discovery::Static {
         return vec![told];
     }
@@ -152,6 +157,16 @@ fn cluster(cluster: &Cluster, flavour: Flavour) -> Vec<Encoded> {
     };
     let endpoints = encoded(Kind::Endpoints, &cluster.name, &endpoints, flavour);
     vec![told, endpoints]
+}
+
+fn cluster_of_envoy(cluster: &Cluster, epochs: &Epochs) -> Encoded {
+    let (kind, name) = (Kind::Cluster, cluster.name.clone());
+    let told = xds::resource::encode_cluster(cluster, &epochs.upstream);
+    let told = told.map(|value| Told {
+        entry: Entry::new(kind, name.clone(), value),
+        eager: None,
+    });
+    Encoded { kind, name, told }
 }
 
 fn encoded(kind: Kind, name: &str, resource: &Resource, flavour: Flavour) -> Encoded {

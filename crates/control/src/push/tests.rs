@@ -231,14 +231,34 @@ fn a_trust_bundle_is_told_under_its_number() {
         authorities: parts::AUTHORITY.to_owned(),
         revocations: String::new(),
     };
-    assert_eq!(world.push.apply_bundle(&bundle, 1, 0).changes, 2);
+    assert_eq!(
+        world
+            .push
+            .apply_bundle((&bundle, &parts::roots(1, 1, 1)), 1, 0)
+            .changes,
+        2
+    );
     assert_eq!(world.ask(Kind::Secret, &["ROOTCA"]), ["ROOTCA"]);
     assert_eq!(world.push.catalogue().bundle, 1);
-    assert_eq!(world.push.apply_bundle(&bundle, 1, 0).changes, 0);
-    assert_eq!(world.push.apply_bundle(&bundle, 2, 0).changes, 1);
+    assert_eq!(
+        world
+            .push
+            .apply_bundle((&bundle, &parts::roots(1, 1, 1)), 1, 0)
+            .changes,
+        0
+    );
+    assert_eq!(
+        world
+            .push
+            .apply_bundle((&bundle, &parts::roots(1, 1, 1)), 2, 0)
+            .changes,
+        1
+    );
     assert_eq!(world.told(), NOTHING);
     bundle.authorities = parts::AUTHORITY.repeat(2);
-    world.push.apply_bundle(&bundle, 3, 0);
+    world
+        .push
+        .apply_bundle((&bundle, &parts::roots(1, 1, 1)), 3, 0);
     assert_eq!(world.told(), ["ROOTCA"]);
 }
 

@@ -15,7 +15,7 @@ fn generation(world: &World) -> u64 {
 
 #[test]
 fn root_is_replaced_step_by_step() {
-    let world = World::new();
+    let mut world = World::new();
     let (mut a, mut b, old) = (world.enrol("a"), world.enrol("b"), roots(&world));
     world.authority().begin_rotation(world.now).unwrap();
     let again = world.authority().begin_rotation(world.now).unwrap_err();
@@ -35,10 +35,22 @@ fn root_is_replaced_step_by_step() {
     for sidecar in [&mut a, &mut b] {
         sidecar.learn(&world);
         assert!(!sidecar.credentials(&world).is_from_newest_authority());
+        assert!(sidecar.rests_on_first_root(&sidecar.chain, &world));
         sidecar.renew(&world).unwrap();
         assert!(sidecar.credentials(&world).is_from_newest_authority());
     }
     assert_eq!(world.advance(generation(&world) - 1), Phase::Issuing);
+    assert_eq!(world.advance(generation(&world)), Phase::Issuing);
+    // A little later all of them show what they have, and connections come to rest on it.
+    let before = a.credentials(&world).bundle_fingerprint();
+    world.now += MINUTE;
+    assert_eq!(world.advance(generation(&world)), Phase::Reconnecting);
+    a.learn(&world);
+    assert_ne!(a.credentials(&world).bundle_fingerprint(), before);
+    assert!(a.rests_on_first_root(&b.chain, &world));
+    assert_eq!(world.advance(generation(&world)), Phase::Reconnecting);
+    world.now += MINUTE;
+    assert_eq!(world.advance(generation(&world) - 1), Phase::Reconnecting);
     assert_eq!(world.advance(generation(&world)), Phase::Retiring);
     assert!(!roots(&world).contains(&old));
     assert_eq!(world.advance(generation(&world) - 1), Phase::Retiring);
@@ -60,7 +72,11 @@ fn sidecar_that_is_away_holds_the_rotation_until_its_certificate_is_over() {
     assert_eq!(world.advance(u64::MAX), Phase::Issuing);
     assert_eq!(away.accepts(&away.chain, &world), Ok(id("a")));
     world.now += 2 * 60 * MINUTE;
-    assert_eq!(world.advance(u64::MAX), Phase::Retiring);
+    world.advance(u64::MAX);
+    for phase in [Phase::Reconnecting, Phase::Retiring] {
+        world.now += MINUTE;
+        assert_eq!(world.advance(u64::MAX), phase);
+    }
 }
 
 /// Numbers that look random and are the same each time (Steele and others, 2014).

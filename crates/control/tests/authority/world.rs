@@ -128,6 +128,11 @@ impl World {
         }
     }
 
+    fn unix(&self) -> UnixTime {
+        let since_epoch = self.now.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        UnixTime::since_unix_epoch(since_epoch)
+    }
+
     pub(crate) fn advance(&self, everybody_has: u64) -> control::authority::Phase {
         self.authority().advance(self.now, everybody_has).unwrap()
     }
@@ -153,6 +158,11 @@ impl Sidecar {
         Credentials::from_parts(&parts, DOMAIN, world.now).unwrap()
     }
 
+    /// Whether a peer that presents this chain is to stay when the first root is the only one.
+    pub(crate) fn rests_on_first_root(&self, chain: &str, world: &World) -> bool {
+        tls::rests_on_first_root_at(&ders(chain), &self.credentials(world), world.unix())
+    }
+
     /// The push arrives.
     pub(crate) fn learn(&mut self, world: &World) {
         let bundle = world.authority().bundle();
@@ -170,10 +180,8 @@ impl Sidecar {
 
     /// What it finds of a chain that a peer presents; the label of the reason if nothing good.
     pub(crate) fn accepts(&self, chain: &str, world: &World) -> Result<SpiffeId, &'static str> {
-        let since_epoch = world.now.duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let now = UnixTime::since_unix_epoch(since_epoch);
         let own = self.credentials(world);
-        let found = tls::recheck_at(&ders(chain), &own, Side::Downstream, now);
+        let found = tls::recheck_at(&ders(chain), &own, Side::Downstream, world.unix());
         found.map_err(|error| tls::classify(&error).label())
     }
 }

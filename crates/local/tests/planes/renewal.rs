@@ -109,6 +109,41 @@ fn new_certificates_lose_no_request_between_data_planes() {
 }
 
 #[test]
+fn another_root_loses_no_request_between_data_planes() {
+    let haste = Haste {
+        renewal_spread: "4s",
+        ..Haste::default()
+    };
+    let Some(world) = World::with_envoy(haste) else {
+        return;
+    };
+    world.up(&every(&world));
+    let loads = Loads::begin(&world);
+    let before = parties().map(|one| world.serials(&one));
+    let old = world.operate("GET", "/v1/status")["roots"][0].clone();
+    world.operate("POST", "/v1/rotate-root");
+    for phase in ["issuing", "reconnecting", "stable"] {
+        await_phase(&world, phase);
+        loads.pass(50);
+    }
+    for (workload, before) in parties().iter().zip(&before) {
+        await_renewal(&world, workload, before);
+        let page = world.page(workload, "/certs");
+        let old = old.as_str().unwrap();
+        assert!(!page.contains(old), "{workload} trusts {old}: {page}");
+    }
+    loads.pass(50);
+    loads.assert_nothing_lost();
+}
+
+#[track_caller]
+fn await_phase(world: &World, phase: &str) {
+    let status = || world.operate("GET", "/v1/status");
+    let is_there = || (status()["phase"] == phase).then_some(());
+    until(is_there, || status().to_string());
+}
+
+#[test]
 fn who_is_removed_is_cut_off_from_every_data_plane_and_nobody_else() {
     let Some(world) = World::with_envoy(Haste::default()) else {
         return;

@@ -98,7 +98,7 @@ fn an_address_is_of_one_listener_in_envoy() {
 }
 
 #[test]
-fn envoy_has_callers_prove_themselves_again_when_some_are_revoked() {
+fn envoy_has_callers_prove_themselves_again_when_some_are_trusted_no_more() {
     let mut world = World::new(&Reach::All);
     let mut own = WorkloadParts::clone(&workload("web", &Reach::All));
     own.data_plane = DataPlane::Envoy;
@@ -120,15 +120,43 @@ fn envoy_has_callers_prove_themselves_again_when_some_are_revoked() {
     ];
     world.mesh.workloads.insert(web(), Arc::new(own));
     world.apply();
-    let bundle = |revocations: &str| TrustBundle {
+    let mut number = 0;
+    let mut told_with = |revocations: &str, roots: Roots| {
+        let bundle = TrustBundle {
+            name: xds::TRUST_BUNDLE.to_owned(),
+            authorities: parts::AUTHORITY.to_owned(),
+            revocations: revocations.to_owned(),
+        };
+        number += 1;
+        world.push.apply_bundle((&bundle, &roots), number, 0);
+        told(&world, Kind::Listener).unwrap()["inbound"].clone()
+    };
+    let before = told_with("", parts::roots(1, 1, 1));
+    let revoked = told_with("list", parts::roots(1, 1, 1));
+    assert_ne!(before, revoked);
+    let both = told_with("list", parts::roots(2, 1, 2));
+    assert_eq!(both, revoked, "nobody is trusted less");
+    assert_ne!(told_with("list", parts::roots(2, 2, 1)), revoked);
+    let all = told(&world, Kind::Listener).unwrap();
+    assert!(!all.contains_key("inbound|port"), "it is in the other");
+}
+
+#[test]
+fn envoy_makes_connections_anew_at_each_step_from_one_root_to_another() {
+    let mut world = World::new(&Reach::All);
+    on_envoy(&mut world, true);
+    let bundle = TrustBundle {
         name: xds::TRUST_BUNDLE.to_owned(),
         authorities: parts::AUTHORITY.to_owned(),
-        revocations: revocations.to_owned(),
+        revocations: String::new(),
     };
-    world.push.apply_bundle(&bundle(""), 1, 0);
-    let before = told(&world, Kind::Listener).unwrap();
-    world.push.apply_bundle(&bundle("list"), 2, 0);
-    let after = told(&world, Kind::Listener).unwrap();
-    assert_ne!(before["inbound"], after["inbound"]);
-    assert!(!after.contains_key("inbound|port"), "it is in the other");
+    let steps = [(1, 1, 1), (1, 1, 2), (2, 1, 2), (2, 2, 1)];
+    let mut seen = BTreeSet::new();
+    for (preferred, oldest, count) in steps {
+        let roots = parts::roots(preferred, oldest, count);
+        world.push.apply_bundle((&bundle, &roots), 1, 0);
+        assert!(seen.insert(told(&world, Kind::Cluster)), "{roots:?}");
+        world.push.apply_bundle((&bundle, &roots), 1, 0);
+        assert!(!seen.insert(told(&world, Kind::Cluster)), "{roots:?}");
+    }
 }

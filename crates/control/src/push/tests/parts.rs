@@ -2,16 +2,28 @@
 
 use std::sync::Arc;
 
+use identity::ca::Serial;
 use model::{
     Balance, Cluster, Direction, Discovery, Endpoint, Listener, ListenerProtocol, Protocol, Route,
     TlsMode, Transport,
 };
 
+use crate::authority::Roots;
 use crate::kinds::DataPlane;
 use crate::translate::{CommonParts, Reach, ServiceParts, WorkloadParts};
 
 /// Nothing in it is read.
 pub(super) const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+/// Roots of these numbers, and how many there are.
+pub(super) fn roots(preferred: u8, oldest: u8, count: usize) -> Roots {
+    let [preferred, oldest] = [preferred, oldest].map(|number| Serial([number; 16]));
+    Roots {
+        preferred,
+        oldest,
+        count,
+    }
+}
 
 fn identity(name: &str) -> String {
     format!("spiffe://cluster.local/ns/default/sa/{name}")
