@@ -18,6 +18,7 @@ mod figures;
 mod progress;
 mod tables;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,6 +35,11 @@ use progress::Progress;
 
 /// Layout version of `run.json`.
 const SCHEMA: u32 = 1;
+
+/// Nobody waits longer for a window.
+const SECONDS_MAX: f64 = 86_400.0;
+/// Changes per second: from one in a quarter of an hour to more than files can be replaced.
+const CHURN: RangeInclusive<f64> = 0.001..=100_000.0;
 
 /// Options of `leno bench scale`.
 #[derive(Debug, Clone, clap::Args)]
@@ -91,11 +97,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let args = &adjusted(args);
     let shapes = shapes(args);
     shapes.iter().try_for_each(Shape::check)?;
-    let sane = args.churn > 0.0 && args.churn_seconds > 0.0 && args.rest > 0.0;
-    anyhow::ensure!(
-        sane,
-        "--churn, --churn-seconds and --rest take what is above 0"
-    );
+    check(args)?;
     netns::enter()?;
     crate::cost::raise_descriptors();
     let plan = plan(args)?;
@@ -124,6 +126,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         println!("{}", out.display());
     }
     measured
+}
+
+fn check(args: &Args) -> anyhow::Result<()> {
+    let is_time = |seconds: f64| seconds > 0.0 && seconds <= SECONDS_MAX;
+    anyhow::ensure!(
+        is_time(args.churn_seconds) && is_time(args.rest),
+        "--churn-seconds and --rest take what is above 0, and no more than a day: {SECONDS_MAX}"
+    );
+    anyhow::ensure!(
+        CHURN.contains(&args.churn),
+        "--churn takes from {} to {} changes per second",
+        CHURN.start(),
+        CHURN.end()
+    );
+    Ok(())
 }
 
 /// What `--quick` stands for.
@@ -182,4 +199,36 @@ fn save(dir: &Path, outcome: &Outcome) -> anyhow::Result<()> {
         write_whole(&figures.join(format!("{name}.svg")), svg.as_bytes())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn times_and_rates_that_nobody_can_wait_for_are_refused() {
+        let checked = |option: &str, value: &str| {
+            let line = Line::try_parse_from(["scale", &format!("--{option}={value}")]);
+            check(&line.unwrap().args).map_err(|error| error.to_string())
+        };
+        for option in ["churn", "churn-seconds", "rest"] {
+            assert_eq!(checked(option, "600"), Ok(()));
+            for value in ["0", "-1", "NaN", "inf", "1e30", "1e-320"] {
+                let refused = checked(option, value);
+                let is_tiny_time = value == "1e-320" && option != "churn";
+                assert_eq!(
+                    refused.is_ok(),
+                    is_tiny_time,
+                    "{option} {value}: {refused:?}"
+                );
+            }
+        }
+    }
 }

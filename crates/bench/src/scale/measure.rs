@@ -401,7 +401,7 @@ impl Bench<'_> {
 
     fn pass(&self, time: Duration, what: &str) -> anyhow::Result<()> {
         let end = Instant::now() + time;
-        self.wait(|_| {
+        self.progress.wait(time + PATIENCE, || {
             let left = end.saturating_duration_since(Instant::now());
             Ok(match left.is_zero() {
                 true => Look::Done,
