@@ -1,7 +1,12 @@
-//! `report.html` and the figures of a run. Called when a run ends, and by `--resume` and reports
-//! of old folders. Everything is inline: the page works from a mail and never asks a network.
+//! All that is made of a run's raw data: `report.html`, `report.md`, `results.csv` and the figures.
+//! Called when a run ends, and by `leno bench report` for old folders. Everything on the page is
+//! inline: it works from a mail and never asks a network.
 
+pub mod content;
 mod headline;
+pub(crate) mod markdown;
+pub(crate) mod standard;
+mod verdicts;
 mod view;
 
 use std::fs;
@@ -12,29 +17,44 @@ use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 
-use crate::figures;
-use crate::results::{Run, folder};
+use content::Content;
+
+use crate::csv;
+use crate::results::{Experiment, Run, folder};
 
 const PAGE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/page.css");
+const SCRIPT: &str = include_str!("report/page.js");
 
-/// Writes `figures/*.svg` and `report.html` into the run's folder.
+/// Writes `results.csv`, `figures/*.svg`, `report.md` and `report.html` into the run's folder.
 ///
 /// # Errors
 /// When a file cannot be written.
 pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
+    folder::write_whole(&dir.join("results.csv"), csv::text(run).as_bytes())?;
+    let content = content(run);
     let drawings = dir.join("figures");
     fs::create_dir_all(&drawings).with_context(|| format!("making {}", drawings.display()))?;
-    let figures = figures::all(run);
-    for figure in &figures {
+    for figure in content.sections.iter().flat_map(|section| &section.figures) {
         let path = drawings.join(format!("{}.svg", figure.name));
         folder::write_whole(&path, figure.svg.as_bytes())?;
     }
-    folder::write_whole(&dir.join("report.html"), page(run, &figures)?.as_bytes())
+    let markdown = markdown::text(&content, &view::circumstances(run, &content));
+    folder::write_whole(&dir.join("report.md"), markdown.as_bytes())?;
+    folder::write_whole(&dir.join("report.html"), page(run, &content)?.as_bytes())
+}
+
+/// What a run shows, by its experiment.
+fn content(run: &Run) -> Content {
+    match run.settings.experiment {
+        Experiment::Latency | Experiment::Cpu | Experiment::Throughput | Experiment::Capacity => {
+            standard::content(run)
+        }
+    }
 }
 
 /// The whole page.
-fn page(run: &Run, figures: &[figures::Figure]) -> anyhow::Result<String> {
+fn page(run: &Run, content: &Content) -> anyhow::Result<String> {
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
@@ -44,8 +64,9 @@ fn page(run: &Run, figures: &[figures::Figure]) -> anyhow::Result<String> {
     // The name's ending turns escaping on.
     environment.add_template("page.html", PAGE)?;
     let template = environment.get_template("page.html")?;
-    let style = format!("{STYLE}{}", view::colours());
-    Ok(template.render(Serde(view::page(run, figures, style)))?)
+    let circumstances = view::circumstances(run, content);
+    let page = view::page(run, content, circumstances, SCRIPT, STYLE);
+    Ok(template.render(Serde(page))?)
 }
 
 #[cfg(test)]
@@ -54,24 +75,33 @@ mod tests {
     use crate::results::sample;
 
     fn rendered(run: &Run) -> String {
-        page(run, &figures::all(run)).unwrap()
+        page(run, &content(run)).unwrap()
     }
 
     #[test]
-    fn writes_a_page_and_eight_figures() {
+    fn writes_a_page_its_figures_and_its_tables() {
         let dir = tempfile::tempdir().unwrap();
         write(&sample::full_run(), dir.path()).unwrap();
-        assert_eq!(fs::read_dir(dir.path().join("figures")).unwrap().count(), 8);
-        assert!(dir.path().join("report.html").is_file());
+        assert_eq!(fs::read_dir(dir.path().join("figures")).unwrap().count(), 9);
+        for file in ["report.html", "report.md", "results.csv"] {
+            assert!(dir.path().join(file).is_file(), "{file}");
+        }
     }
 
     #[test]
     fn the_page_is_self_contained() {
         let page = rendered(&sample::full_run());
-        for forbidden in ["<script", "<link", "src=", "url(", "@import", "href=\"http"] {
+        for forbidden in [
+            "<script src",
+            "<link",
+            " src=",
+            "url(",
+            "@import",
+            "href=\"http",
+        ] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
-        assert_eq!(page.matches("<svg ").count(), 8);
+        assert_eq!(page.matches("<svg ").count(), 9);
     }
 
     #[test]
@@ -87,13 +117,8 @@ mod tests {
         let mut run = sample::full_run();
         for repeat in run.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
             if repeat.key.data_plane == "envoy" {
-                for sample in 1..=100_000_u64 {
-                    repeat
-                        .latencies
-                        .intended
-                        .record(5_000_000 + sample)
-                        .unwrap();
-                }
+                let latencies = &mut repeat.latencies.intended;
+                (1..=100_000_u64).for_each(|step| latencies.record(5_000_000 + step).unwrap());
             }
         }
         let page = rendered(&run);
@@ -115,5 +140,19 @@ mod tests {
     #[test]
     fn an_empty_run_still_has_a_page() {
         assert!(rendered(&sample::run()).contains("</html>"));
+    }
+
+    #[test]
+    fn markdown_has_every_table_with_the_same_number_of_columns_in_each_row() {
+        let run = sample::full_run();
+        let content = content(&run);
+        let text = markdown::text(&content, &view::circumstances(&run, &content));
+        let count = |line: &str| line.matches('|').count();
+        for pair in text.lines().collect::<Vec<_>>().windows(2) {
+            if pair.iter().all(|line| line.starts_with('|')) {
+                assert_eq!(count(pair[0]), count(pair[1]), "{pair:?}");
+            }
+        }
+        assert!(text.contains("| leno | both | 16 |"), "{text}");
     }
 }

@@ -6,8 +6,11 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 mod cell;
+pub mod estimate;
 pub mod folder;
+pub mod metric;
 pub mod pool;
+pub(crate) mod random;
 #[cfg(test)]
 pub(crate) mod sample;
 
@@ -15,6 +18,8 @@ pub use cell::{
     Application, Arrivals, CellKey, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS,
     SampleLimits, Telemetry,
 };
+pub use estimate::{Estimate, Resampled};
+pub use metric::Metric;
 pub use pool::{Pooled, Spread};
 
 /// Version of the result folder's layout; a folder with another one is refused.

@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::results::{
     self, CellKey, EnvironmentKind, Experiment, Repeat, Run, SCHEMA, Settings, Verdict, folder,
 };
-use crate::{clock, csv, report, table, throughput};
+use crate::{clock, report, table, throughput};
 
 mod judge;
 mod measure;
@@ -261,7 +261,6 @@ fn take(
 /// Everything that is made from what was measured; also from a part of it.
 fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
     ensure!(!run.cells.is_empty(), "nothing was measured");
-    folder::write_whole(&dir.join("results.csv"), csv::text(run).as_bytes())?;
     report::write(run, dir).context("writing the report")?;
     match run.settings.experiment {
         Experiment::Throughput => {

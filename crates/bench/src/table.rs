@@ -6,8 +6,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use crate::figures::number;
 use crate::results::{Cell, Experiment, Run, Spread, Verdict};
 
-/// Stands where there is nothing to say: no such sidecar, or too few samples.
-pub(crate) const NOTHING: &str = "–";
+pub(crate) use crate::report::content::NOTHING;
 
 /// Column titles with units, the first two are words.
 pub(crate) const COLUMNS: [&str; 13] = [

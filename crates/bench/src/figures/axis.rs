@@ -66,7 +66,7 @@ impl Axis {
         }
     }
 
-    /// An axis from zero on which equal differences are equal distances.
+    /// An axis from zero with round ticks, on which equal differences are equal distances.
     pub(crate) fn linear(high: f64, pixels: (f64, f64)) -> Self {
         let high = if high > 0.0 { high } else { 1.0 };
         let step = nice_step(high / (TICKS_MAX - 1.0));

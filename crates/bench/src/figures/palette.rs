@@ -23,9 +23,18 @@ pub(crate) enum Marker {
     Diamond,
 }
 
-const NAMED: [(&str, usize); 4] = [("none", 0), ("leno", 1), ("envoy", 2), ("envoy-h2", 3)];
+const NAMED: [(&str, usize); 8] = [
+    ("none", 0),
+    ("leno", 1),
+    ("envoy", 2),
+    ("envoy-h2", 3),
+    ("haproxy", 4),
+    ("nginx", 5),
+    ("pipy", 6),
+    ("linkerd", 7),
+];
 
-const STYLES: [Style; 6] = [
+const STYLES: [Style; 10] = [
     Style {
         class: "p0",
         light: "#6b7280",
@@ -55,6 +64,26 @@ const STYLES: [Style; 6] = [
         class: "p5",
         light: "#8a6d00",
         dark: "#e0b84c",
+    },
+    Style {
+        class: "p6",
+        light: "#00808f",
+        dark: "#56d0dd",
+    },
+    Style {
+        class: "p7",
+        light: "#5b3fb8",
+        dark: "#b09cff",
+    },
+    Style {
+        class: "p8",
+        light: "#b0204e",
+        dark: "#ff8aa8",
+    },
+    Style {
+        class: "p9",
+        light: "#4c7a00",
+        dark: "#a6d84e",
     },
 ];
 
@@ -88,4 +117,20 @@ pub(crate) fn marker(mode: Mode) -> Marker {
         Mode::ClientOnly => Marker::Triangle,
         Mode::Both | Mode::Ingress => Marker::Circle,
     }
+}
+
+/// A filled marker, or a hollow one that hides the line behind it.
+pub(super) fn drawn(shape: Marker, (x, y): (f64, f64), hollow: bool) -> String {
+    let path = match shape {
+        Marker::Circle => "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+        Marker::Square => "m-3.6-3.6h7.2v7.2h-7.2z",
+        Marker::Triangle => "m0-4.8l4.6 8.2h-9.2z",
+        Marker::Diamond => "m0-5l4.4 5l-4.4 5l-4.4-5z",
+    };
+    let paint = if hollow {
+        "class=\"mark paper\" fill=\"#ffffff\" stroke-width=\"1.8\" "
+    } else {
+        "class=\"mark\" "
+    };
+    format!("<path {paint}d=\"M{x:.1} {y:.1}{path}\"/>\n")
 }

@@ -1,60 +1,9 @@
 //! A run seen through one metric: lines of points, and what had to be left out and why.
 //! Called by `figures`; drawn by `plot`. Void repeats never reach it: `results` does not pool them.
 
-use crate::results::{Cell, CellKey, Mode, Run, Verdict};
+use crate::results::{Cell, CellKey, Metric, Run, Verdict};
 
-use super::metric::{Kind, Metric};
-
-/// All that a drawing needs.
-#[derive(Debug)]
-pub(crate) struct Chart {
-    pub(crate) title: String,
-    pub(crate) x_axis: &'static str,
-    pub(crate) y_axis: String,
-    pub(crate) lines: Vec<Line>,
-    /// Both axes begin at zero, and equal differences are equal distances.
-    pub(crate) linear: bool,
-    /// The ordinate reaches at least this far.
-    pub(crate) reach: f64,
-    /// Sentences below the legend.
-    pub(crate) notes: Vec<String>,
-}
-
-/// One data plane in one mode.
-#[derive(Debug)]
-pub(crate) struct Line {
-    pub(crate) data_plane: String,
-    pub(crate) mode: Mode,
-    pub(crate) label: String,
-    /// By ascending `x`.
-    pub(crate) points: Vec<Point>,
-}
-
-/// One cell.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-    /// Least and greatest over repeats; absent with a single one.
-    pub(crate) range: Option<(f64, f64)>,
-    /// The cell's verdict is not `valid`.
-    pub(crate) doubtful: bool,
-}
-
-impl Chart {
-    /// The greatest value that is drawn, whiskers included; 0 without points.
-    pub(crate) fn highest(&self) -> f64 {
-        let points = self.lines.iter().flat_map(|line| &line.points);
-        points.map(Point::highest).fold(0.0, f64::max)
-    }
-}
-
-impl Point {
-    /// Its value or the upper end of its range.
-    pub(crate) fn highest(&self) -> f64 {
-        self.range.map_or(self.y, |(_, high)| high)
-    }
-}
+use super::chart::{Chart, Line, Point, Scale};
 
 /// What the points are plotted against: what varies; connections if both do.
 #[derive(Clone, Copy, PartialEq)]
@@ -64,12 +13,11 @@ enum Abscissa {
 }
 
 /// Looks at `run` through `metric`.
-pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
+pub(crate) fn chart(run: &Run, metric: Metric) -> Chart {
     let settings = &run.settings;
-    let abscissa = if settings.connections.len() <= 1 && settings.qps.len() > 1 {
-        Abscissa::Qps
-    } else {
-        Abscissa::Connections
+    let abscissa = match settings.connections.len() <= 1 && settings.qps.len() > 1 {
+        true => Abscissa::Qps,
+        false => Abscissa::Connections,
     };
     let several_rates = abscissa == Abscissa::Connections && settings.qps.len() > 1;
     let mut lines: Vec<Line> = Vec::new();
@@ -79,11 +27,57 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
         let Some(x) = abscissa.of(&cell.key) else {
             continue;
         };
-        match point(cell, metric.kind, x) {
+        match point(cell, metric, x) {
             Some(point) => push(&mut lines, cell, label, point),
             None => left_out.push(format!("{label} at {x}")),
         }
     }
+    for line in &mut lines {
+        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    let notes = notes(metric, &lines, &left_out);
+    Chart {
+        title: title(metric),
+        x_axis: abscissa.title().to_owned(),
+        y_axis: axis(metric),
+        unit: metric.unit(),
+        abscissa: match abscissa {
+            Abscissa::Qps if grows_with_rate(metric) => Scale::Linear,
+            _ => Scale::Settings,
+        },
+        lines,
+        notes,
+        ..Chart::default()
+    }
+}
+
+/// So that its slope over the rate says something.
+fn grows_with_rate(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::Rate | Metric::Cpu | Metric::ClientCpu | Metric::ServerCpu | Metric::GatewayCpu
+    )
+}
+
+/// With a capital letter.
+fn title(metric: Metric) -> String {
+    let mut title = metric.title().to_owned();
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    title
+}
+
+fn axis(metric: Metric) -> String {
+    match metric {
+        Metric::Memory | Metric::ClientMemory | Metric::ServerMemory | Metric::GatewayMemory => {
+            "MiB, proportional set size".to_owned()
+        }
+        _ => metric.unit().to_owned(),
+    }
+}
+
+fn notes(metric: Metric, lines: &[Line], left_out: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     if lines.is_empty() && !left_out.is_empty() {
         notes.push("Left out: every cell, void or too few samples.".to_owned());
@@ -100,27 +94,22 @@ pub(crate) fn chart(run: &Run, metric: &Metric) -> Chart {
     {
         notes.push("Hollow points: the cell was saturated or machine-bound.".to_owned());
     }
-    for line in &mut lines {
-        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    if metric.quantile().is_none() && metric != Metric::Rate && !lines.is_empty() {
+        notes.push("Without a sidecar: zero.".to_owned());
     }
-    Chart {
-        title: metric.title.to_owned(),
-        x_axis: abscissa.title(),
-        y_axis: metric.axis.to_owned(),
-        lines,
-        linear: abscissa == Abscissa::Qps && metric.is_of_rate(),
-        reach: 0.0,
-        notes,
-    }
+    notes
 }
 
-/// A figure of a sidecar shows the modes that cross it.
-fn applies(metric: &Metric, key: &CellKey) -> bool {
-    match metric.kind {
-        Kind::Latency(_) => true,
-        Kind::Usage(..) if metric.is_per_request() => key.mode != Mode::Baseline,
-        Kind::Usage(..) if metric.name.ends_with("client") => key.crosses_client(),
-        Kind::Usage(..) => key.crosses_server(),
+/// A figure of a sidecar shows the cells that cross it.
+fn applies(metric: Metric, key: &CellKey) -> bool {
+    match metric {
+        Metric::ClientCpu | Metric::ClientMemory => key.crosses_client(),
+        Metric::ServerCpu | Metric::ServerMemory => key.crosses_server(),
+        Metric::GatewayCpu | Metric::GatewayMemory => key.crosses_gateway(),
+        Metric::Cpu | Metric::Memory | Metric::CpuPerThousand => {
+            key.crosses_client() || key.crosses_server()
+        }
+        Metric::P50 | Metric::P90 | Metric::P95 | Metric::P99 | Metric::P999 | Metric::Rate => true,
     }
 }
 
@@ -145,24 +134,12 @@ fn push(lines: &mut Vec<Line>, cell: &Cell, label: String, point: Point) {
     });
 }
 
-fn point(cell: &Cell, kind: Kind, x: f64) -> Option<Point> {
-    let (y, spread, scale) = match kind {
-        Kind::Latency(quantile) => {
-            let pooled = cell.percentile(quantile)? as f64;
-            (pooled, cell.percentile_spread(quantile), 1e-6)
-        }
-        Kind::Usage(read, scale) => {
-            let spread = read(cell)?;
-            (spread.median, Some(spread), scale)
-        }
-    };
-    let range = spread
-        .filter(|spread| spread.repeats > 1)
-        .map(|spread| (spread.min.min(y) * scale, spread.max.max(y) * scale));
+fn point(cell: &Cell, metric: Metric, x: f64) -> Option<Point> {
+    let estimate = metric.of(cell)?;
     Some(Point {
         x,
-        y: y * scale,
-        range,
+        y: estimate.value,
+        interval: estimate.interval(),
         doubtful: cell.verdict() != Verdict::Valid,
     })
 }
@@ -185,7 +162,6 @@ impl Abscissa {
 
 #[cfg(test)]
 mod tests {
-    use super::super::metric::ALL;
     use super::*;
     use crate::results::sample;
 
@@ -195,7 +171,7 @@ mod tests {
 
     #[test]
     fn latency_has_a_line_for_each_data_plane_and_mode() {
-        let chart = chart(&sample::full_run(), &ALL[0]);
+        let chart = chart(&sample::full_run(), Metric::P50);
         assert_eq!(labels(&chart), ["none baseline", "leno both", "envoy both"]);
         let xs: Vec<f64> = chart.lines[1].points.iter().map(|point| point.x).collect();
         assert_eq!(xs, [2.0, 16.0]);
@@ -204,7 +180,7 @@ mod tests {
     #[test]
     fn a_sidecar_figure_has_no_baseline() {
         assert_eq!(
-            labels(&chart(&sample::full_run(), &ALL[4])),
+            labels(&chart(&sample::full_run(), Metric::ClientCpu)),
             ["leno both", "envoy both"]
         );
     }
@@ -213,12 +189,12 @@ mod tests {
     fn a_percentile_without_samples_is_left_out_and_named() {
         let mut run = sample::full_run();
         starve(&mut run, |cell| cell.key.data_plane == "leno");
-        let p90 = chart(&run, &ALL[1]);
-        assert!(p90.notes.is_empty() && p90.lines[0].points[0].range.is_some());
-        let p99 = chart(&run, &ALL[2]);
+        let p90 = chart(&run, Metric::P90);
+        assert!(p90.notes.is_empty() && p90.lines[0].points[0].interval.is_some());
+        let p99 = chart(&run, Metric::P99);
         assert!(p99.notes[0].contains("leno both at 16"), "{:?}", p99.notes);
         starve(&mut run, |_| true);
-        let p99 = chart(&run, &ALL[2]);
+        let p99 = chart(&run, Metric::P99);
         assert!(p99.lines.is_empty());
         assert!(p99.notes[0].contains("every cell"), "{:?}", p99.notes);
     }
@@ -236,7 +212,7 @@ mod tests {
     fn a_saturated_cell_is_doubtful() {
         let mut run = sample::full_run();
         run.cells[0].repeats[0].verdict = Verdict::Saturated;
-        let chart = chart(&run, &ALL[0]);
+        let chart = chart(&run, Metric::P50);
         assert!(chart.lines[0].points[0].doubtful);
         assert!(!chart.lines[1].points[0].doubtful);
         assert_eq!(chart.notes.len(), 1);
@@ -247,6 +223,9 @@ mod tests {
         let mut run = sample::full_run();
         run.settings.connections = vec![16];
         run.settings.qps = vec![Some(10), Some(1000)];
-        assert_eq!(chart(&run, &ALL[0]).x_axis, "requests per second asked for");
+        assert_eq!(
+            chart(&run, Metric::P50).x_axis,
+            "requests per second asked for"
+        );
     }
 }

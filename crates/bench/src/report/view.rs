@@ -9,43 +9,84 @@ use crate::figures::{self, Figure, number};
 use crate::results::{Arrivals, Environment, Run, Verdict};
 use crate::table;
 
-use super::headline::{self, Headline};
+use super::content::{Content, Headline, HeadlineRow, NOTHING, Section, Table, range};
+use super::standard::list;
 
 /// The whole page.
 #[derive(Serialize)]
 pub(crate) struct Page<'a> {
     style: String,
+    script: &'a str,
     id: &'a str,
     started: &'a str,
-    command: &'a str,
+    title: &'a str,
+    summary: &'a str,
     schema: u32,
-    /// What was measured, as a sentence.
-    summary: String,
-    headline: Option<Headline>,
-    figures: Vec<Drawing<'a>>,
-    columns: [&'static str; 13],
-    rows: Vec<Row>,
+    requests: String,
+    errors: String,
+    headline: Option<Front<'a>>,
+    sections: Vec<Shown<'a>>,
     verdicts: Vec<Meaning>,
     remarks: Vec<Remark>,
-    facts: Vec<Fact>,
-    data_planes: Vec<Fact>,
+    circumstances: Circumstances<'a>,
+}
+
+/// Where and how a run was measured, in words; Markdown shows the same.
+#[derive(Serialize)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) place: String,
+    pub(crate) data_planes: Vec<Fact>,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) method: Vec<String>,
+    pub(crate) command: &'a str,
+}
+
+#[derive(Serialize)]
+struct Front<'a> {
+    title: &'a str,
+    text: &'a str,
+    columns: Vec<[&'a str; 2]>,
+    rows: Vec<FrontRow<'a>>,
+    verdicts: &'a [String],
     notes: &'a [String],
-    run: Procedure,
+}
+
+#[derive(Serialize)]
+struct FrontRow<'a> {
+    class: &'static str,
+    data_plane: &'a str,
+    variant: &'a str,
+    /// Why it must be read with care; empty when valid.
+    doubt: &'static str,
+    bars: Vec<Bar>,
+}
+
+/// A figure, its length and its interval against the greatest of its column, in percent.
+#[derive(Serialize)]
+struct Bar {
+    text: String,
+    interval: Option<String>,
+    percent: Option<f64>,
+    whisker: Option<[f64; 2]>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    id: &'a str,
+    title: &'a str,
+    text: &'a [String],
+    figures: Vec<Drawing<'a>>,
+    tables: &'a [Table],
 }
 
 #[derive(Serialize)]
 struct Drawing<'a> {
     name: &'a str,
-    svg: &'a str,
-}
-
-#[derive(Serialize)]
-struct Row {
-    class: &'static str,
-    verdict: &'static str,
-    /// The first row of another data plane or mode.
-    begins: bool,
-    words: [String; 13],
+    title: &'a str,
+    /// A whole document, or a data URL of one.
+    svg: std::borrow::Cow<'a, str>,
+    foreign: bool,
 }
 
 #[derive(Serialize)]
@@ -63,83 +104,170 @@ struct Remark {
     text: String,
 }
 
+/// A name and what there is to say of it.
 #[derive(Serialize)]
-struct Fact {
-    name: String,
-    text: String,
-}
-
-/// How the run was taken.
-#[derive(Serialize)]
-struct Procedure {
-    duration: String,
-    warmup: String,
-    repeats: u32,
-    seed: u64,
-    closed_loop: bool,
-    random_gaps: bool,
-    samples_beyond: u64,
-    errors: String,
-    requests: String,
+pub(crate) struct Fact {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 /// All that the template shows.
-pub(crate) fn page<'a>(run: &'a Run, figures: &'a [Figure], style: String) -> Page<'a> {
+pub(crate) fn page<'a>(
+    run: &'a Run,
+    content: &'a Content,
+    circumstances: Circumstances<'a>,
+    script: &'a str,
+    style: &str,
+) -> Page<'a> {
+    let total = |each: fn(&crate::results::Cell) -> u64| {
+        number::grouped(crate::units::count(run.cells.iter().map(each).sum()))
+    };
     Page {
-        style,
+        style: format!("{style}{}", colours()),
+        script,
         id: &run.id,
         started: &run.started,
-        command: &run.command,
+        title: &content.title,
+        summary: &content.summary,
         schema: run.schema,
-        summary: summary(run),
-        headline: headline::build(run),
-        figures: figures
-            .iter()
-            .map(|f| Drawing {
-                name: f.name,
-                svg: &f.svg,
-            })
-            .collect(),
-        columns: table::COLUMNS,
-        rows: rows(run),
+        requests: total(crate::results::Cell::requests),
+        errors: total(crate::results::Cell::errors),
+        headline: content.headline.as_ref().map(front),
+        sections: content.sections.iter().map(shown).collect(),
         verdicts: verdicts(run),
         remarks: remarks(run),
-        facts: facts(run),
+        circumstances,
+    }
+}
+
+/// Where and how `run` was measured.
+pub(crate) fn circumstances<'a>(run: &'a Run, content: &Content) -> Circumstances<'a> {
+    let mut method = method(run);
+    method.extend(content.method.iter().cloned());
+    Circumstances {
+        place: place(&run.environment) + ".",
         data_planes: data_planes(&run.environment),
-        notes: &run.environment.notes,
-        run: procedure(run),
+        facts: facts(run),
+        notes: run.environment.notes.clone(),
+        method,
+        command: &run.command,
     }
 }
 
 /// One rule for each colour of the figures, light and dark.
-pub(crate) fn colours() -> String {
+fn colours() -> String {
     let mut light = String::new();
     let mut dark = String::new();
+    let mut chosen = String::new();
     for style in figures::styles() {
         let _ = writeln!(light, ".{}{{--line:{}}}", style.class, style.light);
-        let _ = writeln!(dark, ".{}{{--line:{}}}", style.class, style.dark);
+        let rule = format!(".{}{{--line:{}}}", style.class, style.dark);
+        let _ = writeln!(dark, ":root:not([data-theme=light]) {rule}");
+        let _ = writeln!(chosen, ":root[data-theme=dark] {rule}");
     }
-    format!("{light}@media (prefers-color-scheme: dark){{\n{dark}}}\n")
+    format!(
+        "{light}@media screen and (prefers-color-scheme: dark){{\n{dark}}}\n\
+         @media screen{{\n{chosen}}}\n"
+    )
 }
 
-fn summary(run: &Run) -> String {
-    let settings = &run.settings;
-    let rates: Vec<String> = settings
-        .qps
-        .iter()
-        .map(|qps| qps.map_or_else(|| "max".to_owned(), |qps| number::grouped(f64::from(qps))))
-        .collect();
-    let connections: Vec<String> = settings.connections.iter().map(u32::to_string).collect();
-    format!(
-        "{} requests per second over {} connections, answers of {} bytes, {} × {} s in each cell. \
-         {}.",
-        list(&rates),
-        list(&connections),
-        number::grouped(crate::units::count(settings.payload_bytes)),
-        settings.repeats,
-        settings.duration_seconds,
-        place(&run.environment),
-    )
+fn front(headline: &Headline) -> Front<'_> {
+    let columns = headline.columns.iter();
+    let row = |row: &'_ HeadlineRow| -> Vec<Bar> {
+        let columns = 0..headline.columns.len();
+        columns.map(|column| bar(headline, row, column)).collect()
+    };
+    let shown = headline.rows.iter().map(|each| FrontRow {
+        class: figures::style(&each.data_plane).class,
+        data_plane: &each.data_plane,
+        variant: &each.variant,
+        doubt: match each.verdict {
+            Verdict::Valid => "",
+            verdict => verdict.name(),
+        },
+        bars: row(each),
+    });
+    Front {
+        title: &headline.title,
+        text: &headline.text,
+        columns: columns
+            .map(|column| [&*column.title, &*column.unit])
+            .collect(),
+        rows: shown.collect(),
+        verdicts: &headline.verdicts,
+        notes: &headline.notes,
+    }
+}
+
+fn bar(headline: &Headline, row: &HeadlineRow, column: usize) -> Bar {
+    let values = headline.rows.iter().filter_map(|row| row.values[column]);
+    let greatest = values.fold(0.0, |most: f64, found| most.max(found.high));
+    let percent = |value: f64| {
+        let part = value.max(0.0) / greatest;
+        // Where all are 0, so is each.
+        let part = if part.is_finite() { part } else { 0.0 };
+        (part * 1000.0).round() / 10.0
+    };
+    let words = match headline.columns[column].signed {
+        true => number::signed,
+        false => number::significant,
+    };
+    let found = row.values[column];
+    let interval = found.and_then(|found| found.interval());
+    Bar {
+        text: found.map_or_else(|| NOTHING.to_owned(), |found| words(found.value)),
+        interval: interval.map(|ends| range(ends, words)),
+        percent: found.map(|found| percent(found.value)),
+        whisker: interval.map(|(low, high)| [percent(low), percent(high) - percent(low)]),
+    }
+}
+
+fn shown(section: &Section) -> Shown<'_> {
+    Shown {
+        id: section.id,
+        title: &section.title,
+        text: &section.text,
+        figures: section.figures.iter().map(drawing).collect(),
+        tables: &section.tables,
+    }
+}
+
+fn drawing(figure: &Figure) -> Drawing<'_> {
+    Drawing {
+        name: &figure.name,
+        title: &figure.title,
+        svg: match figure.foreign {
+            true => data_url(&figure.svg).into(),
+            false => figure.svg.as_str().into(),
+        },
+        foreign: figure.foreign,
+    }
+}
+
+/// A document as the address of an image.
+fn data_url(svg: &str) -> String {
+    let mut url = "data:image/svg+xml,".to_owned();
+    for byte in svg.bytes() {
+        match byte {
+            b'A'..=b'Z'
+            | b'a'..=b'z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'.'
+            | b'_'
+            | b'~'
+            | b' '
+            | b'/'
+            | b':'
+            | b'='
+            | b';'
+            | b',' => url.push(char::from(byte)),
+            _ => {
+                let _ = write!(url, "%{byte:02X}");
+            }
+        }
+    }
+    url
 }
 
 fn place(environment: &Environment) -> String {
@@ -160,22 +288,6 @@ fn place(environment: &Environment) -> String {
         ),
         other => format!("Environment {other}, {} CPUs", environment.cpus),
     }
-}
-
-fn rows(run: &Run) -> Vec<Row> {
-    let mut before = None;
-    let row = |cell: &crate::results::Cell| {
-        let series = Some(cell.key.series());
-        let begins = before.is_some() && before != series;
-        before = series;
-        Row {
-            class: figures::style(&cell.key.data_plane).class,
-            verdict: cell.verdict().name(),
-            begins,
-            words: table::row(cell),
-        }
-    };
-    run.cells.iter().map(row).collect()
 }
 
 fn verdicts(run: &Run) -> Vec<Meaning> {
@@ -303,31 +415,60 @@ fn data_planes(environment: &Environment) -> Vec<Fact> {
         .collect()
 }
 
-fn procedure(run: &Run) -> Procedure {
+/// One sentence each.
+fn method(run: &Run) -> Vec<String> {
     let settings = &run.settings;
-    let total = |each: fn(&crate::results::Cell) -> u64| {
-        number::grouped(crate::units::count(run.cells.iter().map(each).sum()))
-    };
-    Procedure {
-        duration: settings.duration_seconds.to_string(),
-        warmup: settings.warmup_seconds.to_string(),
-        repeats: settings.repeats,
-        seed: settings.seed,
-        closed_loop: settings.qps.contains(&None),
-        random_gaps: settings.arrivals == Arrivals::Poisson,
-        samples_beyond: crate::results::pool::SAMPLES_BEYOND_MIN,
-        errors: total(crate::results::Cell::errors),
-        requests: total(crate::results::Cell::requests),
+    let s = if settings.repeats == 1 { "" } else { "s" };
+    let mut method = vec![format!(
+        "Each cell ran {} time{s} for {} s after {} s of warm-up; each round of repeats took every \
+         cell once, in an order shuffled anew (seed {}), so that slow drifts of the machine fall \
+         on every data plane alike.",
+        settings.repeats, settings.duration_seconds, settings.warmup_seconds, settings.seed
+    )];
+    if settings.qps.contains(&None) {
+        method.push(
+            "Where the rate is max, each connection sends its next request when the last is \
+             answered: such latencies say nothing about a load that does not wait."
+                .to_owned(),
+        );
     }
-}
-
-/// `2, 4 and 8`.
-fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    if settings.qps.iter().any(Option::is_some) {
+        let gaps = match settings.arrivals {
+            Arrivals::Poisson => ", with random gaps",
+            Arrivals::Staggered => "",
+        };
+        method.push(format!(
+            "The generator fixed the time of every request before the run{gaps}. Latency counts \
+             from that intended time, so a stall shows in the requests that had to wait for it."
+        ));
     }
+    method.push(format!(
+        "A percentile needs at least {} samples beyond it. Repeats are pooled by adding their \
+         histograms; percentiles are never averaged. CPU, memory and rates are medians over \
+         repeats.",
+        crate::results::pool::SAMPLES_BEYOND_MIN
+    ));
+    method.push(
+        "Whiskers and the numbers in brackets are intervals by a percentile bootstrap over the \
+         repeats (95 % nominal; of up to five repeats a median's is their range)."
+            .to_owned(),
+    );
+    method.push(
+        "CPU is read for each sidecar alone, over exactly the measured window; memory at its end."
+            .to_owned(),
+    );
+    method.push(
+        "Modes: baseline crosses no sidecar; serveronly one in front of the server, plaintext; \
+         clientonly one beside the client, plaintext; both one on each side with mutual TLS \
+         between them; ingress a gateway, then one in front of the server."
+            .to_owned(),
+    );
+    method.push(
+        "Wall-clock latencies depend on the machine and on what else it does. CPU per request \
+         moves least; compare ratios within one run rather than figures of two runs."
+            .to_owned(),
+    );
+    method
 }
 
 fn cpus(cpus: &[usize]) -> String {

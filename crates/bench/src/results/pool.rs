@@ -90,18 +90,6 @@ impl Cell {
         percentile(&self.pooled().intended, quantile)
     }
 
-    /// The same percentile of each repeat that counts, nanoseconds: its range over repeats.
-    pub fn percentile_spread(&self, quantile: f64) -> Option<Spread> {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "latencies are far below 2^52 ns"
-        )]
-        let each = |repeat: &Repeat| {
-            percentile(&repeat.latencies.intended, quantile).map(|nanos| nanos as f64)
-        };
-        Spread::of(self.counted().filter_map(each))
-    }
-
     /// Cores that the client sidecar used; `None` in modes without one.
     pub fn client_cores(&self) -> Option<Spread> {
         Spread::of(self.clients().map(SidecarUsage::cores))

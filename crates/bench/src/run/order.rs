@@ -1,7 +1,7 @@
 //! In which order repeats are taken: every round holds each cell once, shuffled anew, so that
 //! drift of the machine hits all cells alike and an interrupted run is balanced. Pure.
 
-use crate::results::CellKey;
+use crate::results::{CellKey, random::SplitMix};
 
 /// One repeat to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct Job {
 
 /// All repeats in the order that `seed` gives.
 pub(super) fn jobs(keys: &[CellKey], repeats: u32, seed: u64) -> Vec<Job> {
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix::new(seed);
     let mut jobs = Vec::with_capacity(keys.len() * repeats as usize);
     for index in 0..repeats {
         let mut round: Vec<Job> = keys
@@ -29,25 +29,6 @@ pub(super) fn jobs(keys: &[CellKey], repeats: u32, seed: u64) -> Vec<Job> {
         jobs.extend(round);
     }
     jobs
-}
-
-/// SplitMix64: a few lines that give the same order on every machine.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        // The high half of a product: close enough to uniform for a few hundred cells.
-        let product = u128::from(self.next()) * bound as u128;
-        usize::try_from(product >> 64).expect("less than bound")
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::outcome::{Outcome, Row};
-use crate::figures::plot;
-use crate::figures::series::{Chart, Line, Point};
+use crate::figures::{Chart, Line, Point, plot};
 use crate::results::Mode;
 use crate::units::mebibytes;
 
@@ -68,8 +67,7 @@ fn chart(outcome: &Outcome, measure: &Measure) -> Chart {
         let point = Point {
             x: row.shape.sidecars as f64,
             y,
-            range: None,
-            doubtful: false,
+            ..Point::default()
         };
         let key = (row.shape.mode.name(), row.shape.services);
         lines.entry(key).or_default().push(point);
@@ -91,11 +89,9 @@ fn chart(outcome: &Outcome, measure: &Measure) -> Chart {
     });
     Chart {
         title: measure.title.to_owned(),
-        x_axis: "sidecars",
+        x_axis: "sidecars".to_owned(),
         y_axis: measure.axis.to_owned(),
         lines: lines.collect(),
-        linear: false,
-        reach: 0.0,
-        notes: Vec::new(),
+        ..Chart::default()
     }
 }
