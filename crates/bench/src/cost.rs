@@ -18,7 +18,6 @@ mod far;
 mod link;
 mod module;
 pub(crate) mod netns;
-mod pki;
 mod probe;
 mod process;
 mod subject;

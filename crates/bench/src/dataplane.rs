@@ -2,6 +2,7 @@
 //! a sidecar has. Implemented once per data plane; called by the environment, which starts what
 //! is described here. Describes only: it starts no sidecar itself.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -11,18 +12,24 @@ use anyhow::Context;
 use crate::results::{DataPlaneVersion, EnvironmentKind};
 
 pub mod certificates;
+pub mod command;
 pub mod envoy;
 pub mod find;
+pub mod haproxy;
 pub mod leno;
+pub mod nginx;
 pub mod none;
+pub mod pipy;
 pub mod programs;
+
+pub(crate) mod place;
 
 pub use certificates::Certificates;
 
 /// One data plane under measurement.
 pub trait DataPlane {
     /// The word used in options, labels and tables.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Version and binary, as the program itself says it.
     ///
@@ -92,6 +99,8 @@ pub struct Hop<'a> {
     pub mutual_tls: bool,
     /// Where it sends to: the other sidecar or the server.
     pub upstream: SocketAddr,
+    /// Connections that the generator will make.
+    pub connections: u32,
     /// Both sides' certificates.
     pub certificates: &'a Certificates,
     /// Its own directory for configuration files.
@@ -110,7 +119,7 @@ pub struct Launch {
     /// How it says that it serves.
     pub readiness: Readiness,
     /// The admin page with its counters.
-    pub counters: &'static str,
+    pub counters: Cow<'static, str>,
 }
 
 /// How a sidecar says that it serves, and where.
@@ -128,6 +137,14 @@ pub enum Readiness {
         listener: SocketAddr,
         /// Where its admin pages are.
         admin: SocketAddr,
+    },
+    /// Addresses chosen beforehand; it serves once it takes connections and, where it has
+    /// counters, answers 200 with them.
+    Listening {
+        /// Where it serves.
+        listener: SocketAddr,
+        /// Where its counters are, if it has any.
+        admin: Option<SocketAddr>,
     },
 }
 

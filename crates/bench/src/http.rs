@@ -24,6 +24,11 @@ pub(crate) fn get(addr: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     parse(&answer).ok_or_else(|| io::Error::other(format!("{addr} did not answer in HTTP/1.1")))
 }
 
+/// Whether `GET path` is answered with 200.
+pub(crate) fn is_ok(addr: SocketAddr, path: &str) -> bool {
+    matches!(get(addr, path), Ok((200, _)))
+}
+
 fn parse(answer: &str) -> Option<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;

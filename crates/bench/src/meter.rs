@@ -8,7 +8,8 @@ use std::{io, iter};
 use crate::cgroup::{Cgroup, Throttled};
 use crate::results::{SidecarUsage, UsageSample};
 
-/// Reads one process, through its cgroup where it has one.
+/// Reads one process and those that it has started: its cgroup, or where it has none those of its
+/// process group that live.
 #[derive(Debug)]
 pub struct Meter {
     pid: u32,
@@ -31,8 +32,11 @@ impl Meter {
 
     /// All processes that are read; that of [`Meter::new`] is the first.
     pub fn members(&self) -> Vec<u32> {
-        let of_group = self.cgroup.as_ref().and_then(|group| group.members().ok());
-        let others = of_group.into_iter().flatten();
+        let members = match &self.cgroup {
+            Some(cgroup) => cgroup.members(),
+            None => group_of(self.pid),
+        };
+        let others = members.into_iter().flatten();
         let others = others.filter(|&pid| pid != self.pid);
         iter::once(self.pid).chain(others).collect()
     }
@@ -41,7 +45,7 @@ impl Meter {
     pub fn read(&self) -> io::Result<Reading> {
         let (cpu, throttled) = match &self.cgroup {
             Some(cgroup) => (cgroup.cpu()?, cgroup.throttled().ok()),
-            None => (cpu_of(self.pid)?, None),
+            None => (self.cpu_of_members()?, None),
         };
         Ok(Reading {
             at: Instant::now(),
@@ -62,11 +66,7 @@ impl Meter {
             periods: throttled.map(|it| it.periods),
             throttled_periods: throttled.map(|it| it.throttled_periods),
             samples: Vec::new(),
-            pss_bytes: self
-                .members()
-                .into_iter()
-                .map(pss_of)
-                .sum::<io::Result<u64>>()?,
+            pss_bytes: self.pss_of_members()?,
             anon_bytes: self.anon_bytes(),
         })
     }
@@ -83,10 +83,43 @@ impl Meter {
         }
     }
 
+    /// The process itself must live; those that it has started may end at any time.
+    fn cpu_of_members(&self) -> io::Result<Duration> {
+        let first = cpu_of(self.pid)?;
+        let others = self.members().into_iter().skip(1);
+        Ok(others.filter_map(|pid| cpu_of(pid).ok()).sum::<Duration>() + first)
+    }
+
+    fn pss_of_members(&self) -> io::Result<u64> {
+        let first = pss_of(self.pid)?;
+        let others = self.members().into_iter().skip(1);
+        Ok(others.filter_map(|pid| pss_of(pid).ok()).sum::<u64>() + first)
+    }
+
     fn anon_bytes(&self) -> Option<u64> {
         let cgroup = self.cgroup.as_ref()?;
         cgroup.anon_bytes().ok()
     }
+}
+
+/// The processes of the group that `leader` leads.
+fn group_of(leader: u32) -> io::Result<Vec<u32>> {
+    let mut members = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        // A process may end between listing and reading.
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // State, parent, group.
+        let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let group = after_name.split_whitespace().nth(2);
+        if group.and_then(|word| word.parse::<u32>().ok()) == Some(leader) {
+            members.push(pid);
+        }
+    }
+    Ok(members)
 }
 
 /// CPU time of the living threads of a process, to the nanosecond where the kernel keeps it.

@@ -1,5 +1,6 @@
 //! Child processes of a benchmark: started in their cgroups and on their CPUs from the first
-//! instruction, watched, and gone when their guard is dropped, whatever happens to us.
+//! instruction, watched, and gone when their guard is dropped, with whatever they have started;
+//! the child itself also when we are killed.
 //! Called by the environment and by `leno bench cost`. Never signals a process it did not start.
 
 use std::collections::VecDeque;
@@ -7,17 +8,20 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use rustix::thread::CpuSet;
 
 /// Lines of a child's standard error that are kept to explain its failure.
 const TAIL_LINES: usize = 12;
+/// Lines of a child's standard output that are kept until they are asked for; what comes on top,
+/// such as an access log, is lost.
+const LINES_AHEAD: usize = 64;
 /// How long the rest of what a program said is waited for when it has failed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a child may take until it is ready: generous, machines under test are busy.
@@ -95,11 +99,14 @@ pub fn usable_cpus() -> Vec<usize> {
         .collect()
 }
 
-/// A running child. Dropping it ends the process and waits for it.
+/// A running child, the leader of its process group. Dropping it ends the group and waits for it.
 #[derive(Debug)]
 pub struct Child {
     label: String,
     process: std::process::Child,
+    /// Invariant: until it is set the process, dead or alive, was not waited for, so that nobody
+    /// else can have its id.
+    is_reaped: bool,
     stdout: Receiver<String>,
     tail: Arc<Mutex<VecDeque<String>>>,
     /// Hangs up once the program has said all it will.
@@ -135,6 +142,7 @@ impl Child {
         Ok(Self {
             label: program.label.clone(),
             process,
+            is_reaped: false,
             stdout,
             tail,
             all_said,
@@ -178,25 +186,40 @@ impl Child {
 
     /// Fails if it has ended, with its last words.
     pub fn check(&mut self) -> anyhow::Result<()> {
-        match self.process.try_wait()? {
+        if self.is_reaped {
+            return Err(self.ended());
+        }
+        let glance = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(self.id()), glance)? {
             None => Ok(()),
             Some(_) => Err(self.ended()),
         }
     }
 
-    /// Ends it without warning, and waits until it is gone.
+    /// Ends it, and what it has started, without warning, and waits until it is gone.
     ///
     /// # Errors
     /// When it cannot be waited for.
     pub fn kill(&mut self) -> std::io::Result<()> {
-        self.process.kill()?;
-        self.process.wait().map(drop)
+        self.reap().map(drop)
+    }
+
+    fn reap(&mut self) -> std::io::Result<ExitStatus> {
+        if !self.is_reaped {
+            // An error means that they are gone already, which is what is wanted.
+            let _ = kill_process_group(self.id(), Signal::KILL);
+        }
+        self.is_reaped = true;
+        self.process.wait()
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_child(&self.process)
     }
 
     fn ended(&mut self) -> anyhow::Error {
         let status = self
-            .process
-            .wait()
+            .reap()
             .map_or_else(|error| error.to_string(), |status| status.to_string());
         self.failure(&format!("ended: {status}"))
     }
@@ -219,9 +242,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Errors mean that it is gone already, which is what is wanted.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.reap();
     }
 }
 
@@ -246,12 +267,12 @@ fn keep_tail(
 }
 
 fn lines_of(stdout: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (sender, receiver) = channel();
+    let (sender, receiver) = sync_channel(LINES_AHEAD);
     if let Some(stdout) = stdout {
         std::thread::spawn(move || {
             let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-            // Reading on after the receiver is gone keeps the child from blocking on a full pipe.
-            lines.by_ref().for_each(|line| drop(sender.send(line)));
+            // Reading on, whoever listens, keeps the child from blocking on a full pipe.
+            lines.by_ref().for_each(|line| drop(sender.try_send(line)));
         });
     }
     receiver

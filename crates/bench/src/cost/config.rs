@@ -3,15 +3,15 @@
 //! programs.
 
 mod envoy;
-mod haproxy;
 mod leno;
-mod nginx;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::cell::Protocol;
 use super::contestant::{Contestant, Hop, Program};
+use crate::dataplane::place::{self, Carries, Leg};
+use crate::dataplane::{self, Certificates, haproxy, nginx};
 
 /// Which end of a mesh hop a process is; `Plain` is a proxy alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,28 @@ impl Place<'_> {
         self.side(self.role == Role::ClientSide)
     }
 
+    /// The text that a maker for sidecars gives, for a bare hop.
+    fn with_proxy(&self, maker: fn(&place::Place<'_>) -> String) -> String {
+        let leg = |addr, Side { tls, http2 }| Leg { addr, tls, http2 };
+        maker(&place::Place {
+            side: match self.role {
+                Role::ServerSide => dataplane::Side::Server,
+                Role::Plain | Role::ClientSide => dataplane::Side::Client,
+            },
+            carries: match self.protocol {
+                Protocol::Tcp => Carries::Tcp,
+                Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => Carries::Http,
+            },
+            downstream: leg(self.listen, self.downstream()),
+            upstream: leg(self.to, self.upstream()),
+            connections_max: self.connections_max,
+            certificates: &Certificates::in_folder(self.folder),
+            dir: self.folder,
+            module: self.module.as_deref(),
+            duties: None,
+        })
+    }
+
     fn side(&self, is_hop: bool) -> Side {
         let http2 = match is_hop {
             true => self.hop == Hop::Http2,
@@ -81,8 +103,8 @@ pub(crate) fn text(contestant: Contestant, place: &Place<'_>) -> String {
     match contestant.program() {
         Program::Relay => String::new(),
         Program::Leno => leno::text(place),
-        Program::Haproxy => haproxy::text(place),
-        Program::Nginx => nginx::text(place),
+        Program::Haproxy => place.with_proxy(haproxy::text),
+        Program::Nginx => place.with_proxy(nginx::text),
         Program::Envoy => envoy::text(place),
     }
 }

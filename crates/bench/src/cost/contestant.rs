@@ -141,23 +141,12 @@ impl Program {
         match self {
             Self::Relay => Ok(env::current_exe()?),
             Self::Leno => find::beside(given.proxy.as_deref(), "leno-proxy"),
-            Self::Haproxy => in_path("haproxy").context("haproxy is not installed"),
-            Self::Nginx => in_path("nginx").context("nginx is not installed"),
+            Self::Haproxy => find::installed(None, "haproxy")?.context("haproxy is not installed"),
+            Self::Nginx => find::installed(None, "nginx")?.context("nginx is not installed"),
             Self::Envoy => find::envoy(given.envoy.as_deref())?
                 .context("envoy is not installed: run make envoy or name it with --envoy"),
         }
     }
-}
-
-/// A program where the shell, or a distribution's service, would find it.
-pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    // Where distributions put servers, which is not in everybody's path.
-    let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    env::split_paths(&path)
-        .chain(system)
-        .map(|d| d.join(name))
-        .find(|f| f.is_file())
 }
 
 #[cfg(test)]

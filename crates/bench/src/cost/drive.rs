@@ -15,6 +15,8 @@ use load::{ClientTls, GrpcMode, Phase, Rate, serve};
 use super::cell::{Cell, Protocol, Shape};
 use super::process::on_core;
 use super::subject::Subject;
+use crate::dataplane::certificates::dns_name;
+use crate::dataplane::{Certificates, Side};
 use crate::meter::{self, Machine};
 
 /// Long enough for a contestant under callgrind to shake hands with everybody.
@@ -164,11 +166,12 @@ pub(crate) fn drive(load: &Load, subject: Option<&Subject>) -> anyhow::Result<Dr
 
 /// TLS as a mesh's client sidecar speaks it, with the certificates in `folder`.
 pub(crate) fn mesh_tls(folder: &Path) -> ClientTls {
+    let certificates = Certificates::in_folder(folder);
     ClientTls {
-        roots_pem: Some(folder.join("ca.pem")),
-        certificate_pem: Some(folder.join("client.pem")),
-        key_pem: Some(folder.join("client.key")),
-        server_name: Some("server.mesh".to_owned()),
+        roots_pem: Some(certificates.trust_bundle()),
+        certificate_pem: Some(certificates.chain(Side::Client)),
+        key_pem: Some(certificates.key(Side::Client)),
+        server_name: Some(dns_name(Side::Server)),
         insecure: false,
         alpn: vec!["http/1.1".to_owned()],
     }

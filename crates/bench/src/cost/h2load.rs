@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 
 use super::cell::Cell;
-use super::contestant::in_path;
 use super::interval::Interval;
 use super::outcome::{CrossCheck, Outcome, Row};
 use super::process::on_core;
 use super::subject::{Stage, Subject};
+use crate::dataplane::find;
 
 /// How long it shall take at the rate that our generator found.
 const LENGTH: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ pub(crate) fn measure(
     stage: &Stage<'_>,
     outcome: &mut Outcome,
 ) -> anyhow::Result<()> {
-    if in_path("h2load").is_none() {
+    if find::installed(None, "h2load")?.is_none() {
         outcome
             .missing
             .push("cross-check: h2load is not installed".to_owned());

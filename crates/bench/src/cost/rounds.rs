@@ -12,7 +12,8 @@ use super::drive::{Backend, Load, drive};
 use super::outcome::{CellSetting, Outcome, Row, Window};
 use super::plan::Plan;
 use super::subject::{Stage, Subject};
-use super::{h2load, instructions, latency, lossy, memory, mixed, module, netns, pki};
+use super::{h2load, instructions, latency, lossy, memory, mixed, module, netns};
+use crate::dataplane::Certificates;
 
 /// Starts of which the median counts; the first may read the program from disk.
 const STARTS: usize = 5;
@@ -25,7 +26,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// When nothing can be started, or a contestant fails while it is measured.
 pub(crate) fn run(plan: &Plan, outcome: &mut Outcome) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    pki::write(folder.path()).context("make certificates")?;
+    Certificates::make(folder.path())?;
     for &scene in &plan.scenes {
         let cores = Cores::choose(scene.placement);
         let backend = Backend::start(scene.protocol, cores.backend)?;

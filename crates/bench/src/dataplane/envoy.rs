@@ -92,7 +92,7 @@ impl DataPlane for Envoy {
             args,
             config,
             readiness,
-            counters: "/stats?usedonly",
+            counters: "/stats?usedonly".into(),
         })
     }
 

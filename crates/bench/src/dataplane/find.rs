@@ -1,7 +1,6 @@
 //! Where the programs are: beside ours, in an option, in `$PATH`, in the repository's virtual
 //! environment. Called when a run is set up; runs nothing but `--version`.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -56,6 +55,20 @@ pub fn envoy(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
         .find_map(|path| behind_script(path)))
 }
 
+/// A server that distributions install: `given`, or one in `$PATH`, or where they put servers,
+/// which is not in everybody's path. `None` when nowhere.
+///
+/// # Errors
+/// When `given` is not a file.
+pub fn installed(given: Option<&Path>, name: &str) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(path) = given {
+        ensure!(path.is_file(), "{} is not a file", path.display());
+        return Ok(Some(path.to_path_buf()));
+    }
+    let system = ["/usr/sbin", "/usr/local/sbin"].map(|dir| Path::new(dir).join(name));
+    Ok(in_path(name).or_else(|| system.into_iter().find(|file| file.is_file())))
+}
+
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -81,16 +94,32 @@ fn virtual_environments() -> impl Iterator<Item = PathBuf> {
 /// # Errors
 /// When it cannot be run or fails.
 pub fn version_of(program: &Path) -> anyhow::Result<String> {
+    said_by(program, "--version")
+}
+
+/// What `program` says with this one argument; on standard error where it says nothing else.
+///
+/// # Errors
+/// When it cannot be run or fails.
+pub fn said_by(program: &Path, argument: &str) -> anyhow::Result<String> {
     let mut command = Command::new(program);
-    command.arg(OsStr::new("--version")).stdin(Stdio::null());
+    command.arg(argument).stdin(Stdio::null());
     let output = command
         .output()
-        .with_context(|| format!("running {} --version", program.display()))?;
+        .with_context(|| format!("running {} {argument}", program.display()))?;
     ensure!(
         output.status.success(),
-        "{} --version: {}",
+        "{} {argument}: {}",
         program.display(),
         output.status
     );
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let said = [output.stdout, output.stderr].map(|text| lossy(&text));
+    Ok(said
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .unwrap_or_default())
+}
+
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).trim().to_owned()
 }

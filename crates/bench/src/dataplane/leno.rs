@@ -60,7 +60,7 @@ impl DataPlane for Leno {
             readiness: Readiness::Announced {
                 listener: direction(hop.side),
             },
-            counters: "/stats",
+            counters: "/stats".into(),
         })
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::command::Definition;
+
 /// Where the data planes' programs are.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Programs {
@@ -11,4 +13,20 @@ pub struct Programs {
     /// Envoy [default: $LENO_ENVOY, in $PATH, or in .venv]
     #[arg(long, value_name = "PATH")]
     pub envoy: Option<PathBuf>,
+    /// HAProxy [default: in $PATH or /usr/sbin]
+    #[arg(long, value_name = "PATH")]
+    pub haproxy: Option<PathBuf>,
+    /// nginx [default: in $PATH or /usr/sbin]
+    #[arg(long, value_name = "PATH")]
+    pub nginx: Option<PathBuf>,
+    /// Pipy [default: in $PATH]
+    #[arg(long, value_name = "PATH")]
+    pub pipy: Option<PathBuf>,
+    /// A data plane of your own: NAME=COMMAND, or a YAML file; repeatable, see docs/bench.md
+    #[arg(long, value_name = "PLANE", value_parser = parse_definition)]
+    pub command: Vec<Definition>,
+}
+
+fn parse_definition(text: &str) -> Result<Definition, String> {
+    Definition::parse(text).map_err(|error| format!("{error:#}"))
 }

@@ -91,6 +91,7 @@ impl Loopback {
             side,
             mutual_tls: key.mode == Mode::Both,
             upstream,
+            connections: key.connections,
             certificates,
             dir: &dir,
         };

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use super::{Place, Role, Side};
 use crate::cost::cell::Protocol;
 use crate::cost::contestant::Hop;
-use crate::cost::pki;
+use crate::dataplane::Side as End;
+use crate::dataplane::certificates::{dns_name, spiffe_id};
 
 const TYPES: &str = "type.googleapis.com/envoy.extensions";
 
@@ -105,18 +106,15 @@ fn address(addr: SocketAddr) -> String {
 
 fn accept_tls(place: &Place<'_>) -> String {
     let context = "DownstreamTlsContext\n        require_client_certificate: true";
-    tls(place, context, pki::CLIENT_ID)
+    tls(place, context, &spiffe_id(End::Client))
         // The listener's filter chain lies one level deeper than a cluster.
         .lines()
         .fold(String::new(), |text, line| format!("{text}  {line}\n"))
 }
 
 fn connect_tls(place: &Place<'_>) -> String {
-    tls(
-        place,
-        "UpstreamTlsContext\n        sni: server.mesh",
-        pki::SERVER_ID,
-    )
+    let context = format!("UpstreamTlsContext\n        sni: {}", dns_name(End::Server));
+    tls(place, &context, &spiffe_id(End::Server))
 }
 
 /// A transport socket at the depth that it has in a cluster.

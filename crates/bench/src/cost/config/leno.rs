@@ -3,7 +3,8 @@
 use super::{Place, Role};
 use crate::cost::cell::Protocol;
 use crate::cost::contestant::Hop;
-use crate::cost::pki;
+use crate::dataplane::Side;
+use crate::dataplane::certificates::spiffe_id;
 
 pub(super) fn text(place: &Place<'_>) -> String {
     let (listen, to) = (place.listen, place.to);
@@ -52,6 +53,6 @@ fn transport(place: &Place<'_>) -> String {
     };
     format!(
         "    transport: {name}\n    identities: [{}]\n",
-        pki::SERVER_ID
+        spiffe_id(Side::Server)
     )
 }

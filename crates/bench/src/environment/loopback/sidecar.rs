@@ -1,8 +1,9 @@
 //! One sidecar as a process: started, awaited, metered. Dropping it ends the process, then
 //! removes its cgroup.
 
+use std::borrow::Cow;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -31,8 +32,9 @@ pub(super) struct Sidecar {
     // After the child: its cgroup can only be removed once it is empty.
     pub(super) meter: Meter,
     address: SocketAddr,
-    admin: SocketAddr,
-    counters: &'static str,
+    /// Absent where it has no such pages.
+    admin: Option<SocketAddr>,
+    counters: Cow<'static, str>,
     config: PathBuf,
 }
 
@@ -87,8 +89,8 @@ fn try_start(
         child,
         meter,
         address: unknown,
-        admin: unknown,
-        counters: launch.counters,
+        admin: None,
+        counters: launch.counters.clone(),
         config: launch.config.clone(),
     };
     sidecar.wait(&launch.readiness)?;
@@ -103,7 +105,10 @@ impl Sidecar {
 
     /// Its own counters as text; what went wrong where there are none.
     pub(super) fn counters(&self) -> String {
-        match http::get(self.admin, self.counters) {
+        let Some(admin) = self.admin else {
+            return "it has no counters\n".to_owned();
+        };
+        match http::get(admin, &self.counters) {
             Ok((200, body)) => body,
             Ok((status, _)) => format!("{} answered {status}\n", self.counters),
             Err(error) => format!("{}: {error}\n", self.counters),
@@ -125,13 +130,21 @@ impl Sidecar {
         match *readiness {
             Readiness::Announced { listener } => {
                 let line = self.child.line()?;
-                (self.address, self.admin) = announced(&line, listener)
+                let (address, admin) = announced(&line, listener)
                     .with_context(|| format!("the sidecar announced `{line}`"))?;
+                (self.address, self.admin) = (address, Some(admin));
             }
             Readiness::Polled { listener, admin } => {
+                (self.address, self.admin) = (listener, Some(admin));
+                self.child.until(|| http::is_ok(admin, "/ready"))?;
+            }
+            Readiness::Listening { listener, admin } => {
                 (self.address, self.admin) = (listener, admin);
+                let counts = |admin| http::is_ok(admin, &self.counters);
                 self.child
-                    .until(|| matches!(http::get(admin, "/ready"), Ok((200, _))))?;
+                    .until(|| admin.is_none_or(counts) && TcpStream::connect(listener).is_ok())?;
+                // If it is another's, ours is about to say so.
+                self.child.check()?;
             }
         }
         Ok(())
