@@ -27,7 +27,7 @@ pub struct Args {
     #[command(flatten)]
     #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
     pub programs: Programs,
-    /// local: a mesh on this machine, for all but envoy-h2, as root; loopback: the same without
+    /// local: a mesh on this machine, for none, leno and envoy, as root; loopback: for all, without
     /// networks of their own [default: local, or loopback where that cannot be]
     #[arg(long, value_name = "WHERE", value_parser = parse_environment, conflicts_with = "resume")]
     pub environment: Option<EnvironmentKind>,
@@ -49,7 +49,8 @@ pub struct Args {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[group(multiple = true)]
 pub struct Grid {
-    /// none, leno, envoy, envoy-h2 [default: all that are found]
+    /// none, leno, envoy, envoy-h2, haproxy, haproxy-h2, nginx, pipy, or what --command defines
+    /// [default: none, leno, what --command defines and, if found, envoy]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub data_planes: Vec<String>,
     /// baseline, serveronly, clientonly, both, ingress [default: baseline,both]

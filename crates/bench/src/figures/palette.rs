@@ -31,7 +31,7 @@ const NAMED: [(&str, usize); 8] = [
     ("haproxy", 4),
     ("nginx", 5),
     ("pipy", 6),
-    ("linkerd", 7),
+    ("haproxy-h2", 7),
 ];
 
 const STYLES: [Style; 10] = [
