@@ -163,3 +163,6 @@ pub fn binary_of(path: &Path) -> String {
     let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
     format!("{name}, {:.1} MiB", crate::units::mebibytes(bytes))
 }
+
+#[cfg(test)]
+mod tests;
