@@ -18,7 +18,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Bench(commands::bench::Args),
+    Bench(Box<commands::bench::Args>),
     Cert(commands::cert::Args),
     Check(commands::check::Args),
     Completion(commands::completion::Args),
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Bench(args) => commands::bench::run(args)?,
+        Command::Bench(args) => commands::bench::run(*args)?,
         Command::Cert(args) => commands::cert::run(args)?,
         Command::Check(args) => return commands::check::run(&args),
         Command::Completion(args) => commands::completion::run(&args, for_people())?,
