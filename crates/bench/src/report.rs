@@ -19,8 +19,8 @@ use minijinja::value::Serde;
 
 use content::Content;
 
-use crate::csv;
 use crate::results::{Experiment, Run, folder};
+use crate::{csv, throughput};
 
 const PAGE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/page.css");
@@ -47,9 +47,8 @@ pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
 /// What a run shows, by its experiment.
 fn content(run: &Run) -> Content {
     match run.settings.experiment {
-        Experiment::Latency | Experiment::Cpu | Experiment::Throughput | Experiment::Capacity => {
-            standard::content(run)
-        }
+        Experiment::Throughput => throughput::content::content(run),
+        Experiment::Latency | Experiment::Cpu | Experiment::Capacity => standard::content(run),
     }
 }
 

@@ -4,6 +4,8 @@
 use crate::results::{EnvironmentKind, Run};
 use crate::run::{self, Task};
 
+pub(crate) mod content;
+pub(crate) mod drawings;
 pub(crate) mod limiter;
 pub mod options;
 pub(crate) mod published;

@@ -4,7 +4,7 @@
 use comfy_table::{CellAlignment, LineStyle, Table as Terminal, presets};
 
 use crate::figures::number;
-use crate::results::{Cell, Link, Run, Spread};
+use crate::results::{Cell, Link, Run, Spread, Verdict};
 use crate::table::NOTHING;
 
 use super::limiter::Limiter;
@@ -35,8 +35,9 @@ pub(crate) struct Table {
 /// A round, or a published row.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Not ours: measured elsewhere on other hardware.
-    pub(crate) published: bool,
+    /// Data plane and verdict of its cell; none where it is a published one, which was measured
+    /// elsewhere on other hardware.
+    pub(crate) cell: Option<(String, Verdict)>,
     pub(crate) words: [String; 11],
 }
 
@@ -106,7 +107,7 @@ fn row(run: &Run, cell: &Cell) -> Row {
         name => name.to_owned(),
     };
     Row {
-        published: false,
+        cell: Some((key.data_plane.clone(), cell.verdict())),
         words: [
             mesh,
             max_cpu(run, cell),
@@ -158,7 +159,7 @@ fn published_row(row: &published::Row) -> Row {
     let nothing = || NOTHING.to_owned();
     let (cpu, memory) = row.usage.unzip();
     Row {
-        published: true,
+        cell: None,
         words: [
             format!("published: {}", row.mesh),
             row.max_cpu.map_or_else(nothing, count),
@@ -188,7 +189,7 @@ pub(crate) fn notes(run: &Run) -> Vec<String> {
     if tables(run)
         .iter()
         .flat_map(|table| &table.rows)
-        .any(|row| row.published)
+        .any(|row| row.cell.is_none())
     {
         notes.extend(published::NOTES.map(str::to_owned));
     }
@@ -282,7 +283,7 @@ mod tests {
     fn each_link_has_its_rounds_in_the_reports_order() {
         let tables = tables(&sample::throughput_run());
         let own = |table: &Table| -> Vec<String> {
-            let rows = table.rows.iter().filter(|row| !row.published);
+            let rows = table.rows.iter().filter(|row| row.cell.is_some());
             rows.map(|row| row.words[..2].join(" ")).collect()
         };
         let rounds = [
