@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::results::{DataPlaneVersion, EnvironmentKind};
+use crate::results::{DataPlaneVersion, EnvironmentKind, Telemetry};
 
 pub mod certificates;
 pub mod command;
@@ -46,6 +46,12 @@ pub trait DataPlane {
 
     /// What a reader must know about how it was configured there, one sentence each.
     fn notes(&self, environment: EnvironmentKind) -> Vec<String>;
+
+    /// What it does for each [`Telemetry`] on loopback, in one sentence; none where it can only be
+    /// measured as it is.
+    fn telemetry(&self) -> Option<&'static str> {
+        None
+    }
 
     /// How workloads of a local mesh have it; none where they cannot.
     fn in_mesh(&self) -> Option<InMesh>;
@@ -97,14 +103,24 @@ pub struct Hop<'a> {
     /// Whether the leg between the two sidecars is mutual TLS: mode `both`. Otherwise this
     /// sidecar is alone and both its legs are plaintext.
     pub mutual_tls: bool,
+    /// What it tells about requests. Only those that [`DataPlane::telemetry`] speaks of are asked
+    /// for.
+    pub telemetry: Telemetry,
     /// Where it sends to: the other sidecar or the server.
     pub upstream: SocketAddr,
     /// Connections that the generator will make.
     pub connections: u32,
     /// Both sides' certificates.
     pub certificates: &'a Certificates,
-    /// Its own directory for configuration files.
+    /// Its own directory, for configuration files and logs.
     pub dir: &'a Path,
+}
+
+impl Hop<'_> {
+    /// Where requests are logged, where they are.
+    pub fn access_log(&self) -> PathBuf {
+        self.dir.join("access.log")
+    }
 }
 
 /// How to start a sidecar and how to know it.

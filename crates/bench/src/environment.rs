@@ -5,11 +5,13 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{bail, ensure};
 
 use crate::dataplane::programs::Programs;
 use crate::dataplane::{DataPlane, Side};
+use crate::perf::Recording;
 use crate::results::{self, CellKey, EnvironmentKind, Link, Settings, SidecarUsage, Telemetry};
 
 mod generator;
@@ -125,6 +127,13 @@ pub trait Placed {
     /// # Errors
     /// When a counter cannot be read, or the window was never opened.
     fn close_window(&mut self) -> anyhow::Result<Usage>;
+
+    /// Has perf look at the sidecars from now on, for as long as a window; what it writes goes into
+    /// `dir`.
+    ///
+    /// # Errors
+    /// When perf cannot be started.
+    fn profile(&self, length: Duration, dir: &Path) -> anyhow::Result<Vec<Recording>>;
 
     /// The sidecars' own counters, as text. Never called inside a window: it costs them CPU.
     fn counters(&self) -> Vec<(Side, String)>;

@@ -10,6 +10,7 @@ mod palette;
 mod paper;
 pub(crate) mod plot;
 pub(crate) mod series;
+pub(crate) mod telemetry;
 
 pub use chart::{Bar, Bars, Chart, Group, Line, Point, Scale};
 pub(crate) use palette::{style, styles};

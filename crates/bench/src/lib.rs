@@ -2,6 +2,7 @@
 //! Called by `leno bench` and `leno demo`. Nothing above the two seams, [`environment`] and
 //! [`dataplane`], knows a process id.
 
+pub mod capacity;
 pub mod cpu;
 pub mod latency;
 pub mod options;
@@ -16,6 +17,7 @@ pub mod cgroup;
 pub mod interrupt;
 pub mod machine;
 pub mod meter;
+mod perf;
 pub mod process;
 
 pub mod results;

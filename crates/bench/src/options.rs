@@ -37,6 +37,9 @@ pub struct Args {
     /// YAML with the keys of Istio's benchmark (conn, qps, duration, size, run_…); flags win
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Runs each cell once more, with perf, and draws where its sidecars' time goes
+    #[arg(long, conflicts_with = "resume")]
+    pub perf: bool,
     /// Folder for the results [default: results/EXPERIMENT-DATE]
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
@@ -62,6 +65,10 @@ pub struct Grid {
     /// Requests per second over all connections, or max for a closed loop [default: 1000]
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = parse_rate)]
     pub qps: Vec<Rate>,
+    /// What sidecars tell about requests: none, metrics, metrics+accesslog; several show what each
+    /// costs [default: metrics]
+    #[arg(long, value_delimiter = ',', value_name = "WHAT", value_parser = parse_telemetry)]
+    pub telemetry: Vec<Telemetry>,
     /// Bytes of the answer's body [default: 1024]
     #[arg(long, value_name = "BYTES")]
     pub size: Option<u64>,
@@ -152,6 +159,8 @@ pub(crate) fn defaults(experiment: Experiment, quick: bool) -> Settings {
         headers: Vec::new(),
         arrivals: Arrivals::Staggered,
         extra_labels: None,
+        objective: None,
+        perf: false,
     }
 }
 
@@ -167,7 +176,11 @@ impl Args {
     /// # Errors
     /// As [`resolve`].
     pub(crate) fn task(&self, defaults: Settings) -> anyhow::Result<Task> {
-        let Resolved { settings, notes } = resolve(self, defaults)?;
+        let Resolved {
+            mut settings,
+            notes,
+        } = resolve(self, defaults)?;
+        settings.perf |= self.perf;
         Ok(Task {
             settings,
             notes,
@@ -185,6 +198,7 @@ impl Grid {
         replace(&mut settings.connections, &self.connections);
         let rates: Vec<Option<u32>> = self.qps.iter().map(|rate| rate.0).collect();
         replace(&mut settings.qps, &rates);
+        replace(&mut settings.telemetry, &self.telemetry);
         replace(&mut settings.headers, &self.headers);
         settings.payload_bytes = self.size.unwrap_or(settings.payload_bytes);
         settings.duration_seconds = self.duration.unwrap_or(settings.duration_seconds);
@@ -224,6 +238,11 @@ fn check(settings: &Settings) -> anyhow::Result<()> {
 fn parse_mode(text: &str) -> Result<Mode, String> {
     let found = Mode::ALL.into_iter().find(|mode| mode.name() == text);
     found.ok_or_else(|| "use baseline, serveronly, clientonly, both or ingress".to_owned())
+}
+
+fn parse_telemetry(text: &str) -> Result<Telemetry, String> {
+    let found = Telemetry::ALL.into_iter().find(|one| one.name() == text);
+    found.ok_or_else(|| "use none, metrics or metrics+accesslog".to_owned())
 }
 
 fn parse_environment(text: &str) -> Result<EnvironmentKind, String> {

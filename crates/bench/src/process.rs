@@ -196,6 +196,17 @@ impl Child {
         }
     }
 
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// When it failed, with its last words.
+    pub fn wait(&mut self) -> anyhow::Result<()> {
+        match self.process.wait()?.success() {
+            true => Ok(()),
+            false => Err(self.ended()),
+        }
+    }
+
     /// Ends it, and what it has started, without warning, and waits until it is gone.
     ///
     /// # Errors

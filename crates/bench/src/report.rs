@@ -17,10 +17,11 @@ use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 
-use content::Content;
+use content::{Content, Section};
 
+use crate::figures::Figure;
 use crate::results::{Experiment, Run, folder};
-use crate::{csv, throughput};
+use crate::{capacity, csv, throughput};
 
 const PAGE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/page.css");
@@ -32,7 +33,8 @@ const SCRIPT: &str = include_str!("report/page.js");
 /// When a file cannot be written.
 pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
     folder::write_whole(&dir.join("results.csv"), csv::text(run).as_bytes())?;
-    let content = content(run);
+    let mut content = content(run);
+    content.sections.extend(flames(dir)?);
     let drawings = dir.join("figures");
     fs::create_dir_all(&drawings).with_context(|| format!("making {}", drawings.display()))?;
     for figure in content.sections.iter().flat_map(|section| &section.figures) {
@@ -48,8 +50,36 @@ pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
 fn content(run: &Run) -> Content {
     match run.settings.experiment {
         Experiment::Throughput => throughput::content::content(run),
-        Experiment::Latency | Experiment::Cpu | Experiment::Capacity => standard::content(run),
+        Experiment::Latency | Experiment::Cpu => standard::content(run),
+        Experiment::Capacity => capacity::content::of(run),
     }
+}
+
+/// Where the sidecars' time goes, where that was looked at.
+fn flames(dir: &Path) -> anyhow::Result<Option<Section>> {
+    let mut figures = Vec::new();
+    for file in folder::flames(dir) {
+        let path = dir.join(folder::FLAMES).join(&file);
+        let svg = fs::read_to_string(&path);
+        let name = file.trim_end_matches(".svg");
+        figures.push(Figure {
+            name: format!("flame-{name}"),
+            title: name.to_owned(),
+            svg: svg.with_context(|| format!("reading {}", path.display()))?,
+            foreign: true,
+        });
+    }
+    Ok((!figures.is_empty()).then(|| Section {
+        id: "flames",
+        title: "Where the time goes".to_owned(),
+        text: vec![
+            "Flame graphs of the sidecars, from one more run of each cell that is in no other \
+             figure. With names and shares to point at: the files in flames/."
+                .to_owned(),
+        ],
+        figures,
+        tables: Vec::new(),
+    }))
 }
 
 /// The whole page.
@@ -101,6 +131,18 @@ mod tests {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
         assert_eq!(page.matches("<svg ").count(), 9);
+    }
+
+    #[test]
+    fn flame_graphs_are_embedded_as_images() {
+        let (dir, run) = (tempfile::tempdir().unwrap(), sample::full_run());
+        let key = &run.cells[3].key;
+        assert!(flames(dir.path()).unwrap().is_none());
+        folder::save_flame(dir.path(), key, "client", "<svg></svg>", "a;b 1\n").unwrap();
+        write(&run, dir.path()).unwrap();
+        let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+        assert!(page.contains("Where the time goes"), "{page}");
+        assert!(page.contains("src=\"data:image/svg"), "{page}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod cell;
 pub mod estimate;
 pub mod folder;
 pub mod metric;
+mod objective;
 pub mod pool;
 pub(crate) mod random;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub use cell::{
 };
 pub use estimate::{Estimate, Resampled};
 pub use metric::Metric;
+pub use objective::Objective;
 pub use pool::{Pooled, Spread};
 
 /// Version of the result folder's layout; a folder with another one is refused.
@@ -97,6 +99,12 @@ pub struct Settings {
     pub arrivals: Arrivals,
     /// Appended to labels.
     pub extra_labels: Option<String>,
+    /// What a search looks for; then [`Settings::qps`] is what it begins with.
+    #[serde(default)]
+    pub objective: Option<Objective>,
+    /// Whether each cell is run once more, to see where its sidecars' time goes.
+    #[serde(default)]
+    pub perf: bool,
 }
 
 impl Settings {

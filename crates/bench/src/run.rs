@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
+use crate::capacity;
 use crate::dataplane::DataPlane;
 use crate::dataplane::programs::Programs;
 use crate::environment::{self, Environment, Purpose};
 use crate::interrupt::Interrupt;
 use crate::results::{
-    self, CellKey, EnvironmentKind, Experiment, Repeat, Run, SCHEMA, Settings, Verdict, folder,
+    self, CellKey, EnvironmentKind, Experiment, Mode, Run, SCHEMA, Settings, Telemetry, folder,
 };
 use crate::{clock, report, table, throughput};
 
@@ -19,13 +20,11 @@ mod measure;
 mod order;
 pub(crate) mod planes;
 mod progress;
+mod session;
 
-use measure::Bench;
-use order::Job;
+pub(crate) use order::Job;
 use progress::Shown;
-
-/// A void repeat is taken again this often: whatever starved the generator may have passed.
-const RETAKES: u32 = 2;
+pub(crate) use session::Session;
 
 /// What a new run shall do.
 #[derive(Debug)]
@@ -70,12 +69,72 @@ fn run(prepare: impl FnOnce(&Path) -> anyhow::Result<Prepared>) -> anyhow::Resul
     } = prepare(&launcher)?;
     describe(&mut run.environment, environment.as_ref(), &planes)?;
     folder::save_run(&dir, &run)?;
-    let measured = measure_all(&mut run, &dir, &planes, environment.as_mut(), &interrupt);
+    let mut session = Session {
+        shown: Shown::begin(&run, &dir, jobs_left(&run)),
+        run: &mut run,
+        dir: &dir,
+        planes: &planes,
+        environment: environment.as_mut(),
+        interrupt: &interrupt,
+    };
+    let measured = drive(&mut session);
+    drop(session);
     drop(environment);
     let finished = finish(&run, &dir);
     let go_on = go_on(&run, &dir);
     measured.with_context(|| format!("the run stops here; go on with: {go_on}"))?;
     finished
+}
+
+fn drive(session: &mut Session<'_>) -> anyhow::Result<()> {
+    match session.run().settings.experiment {
+        Experiment::Capacity => capacity::drive(session)?,
+        _ => take_all(session)?,
+    }
+    if session.run().settings.perf {
+        session.draw_flames(&without_flames(session));
+        // With notes on what could not be drawn.
+        folder::save_run(session.dir, session.run())?;
+    }
+    Ok(())
+}
+
+/// Cells with a sidecar that are worth a flame graph and have none; of a search, what it found.
+fn without_flames(session: &Session<'_>) -> Vec<CellKey> {
+    let (run, dir) = (session.run(), session.dir);
+    let keys: Vec<&CellKey> = match run.settings.experiment {
+        Experiment::Capacity => {
+            let found = capacity::found(run).into_iter();
+            found.filter_map(|it| Some(&it.cell?.key)).collect()
+        }
+        _ => run.cells.iter().map(|cell| &cell.key).collect(),
+    };
+    let drawn = folder::flames(dir);
+    let is_drawn = |key: &CellKey| {
+        drawn
+            .iter()
+            .any(|name| name.starts_with(&format!("{}-", key.slug())))
+    };
+    let with_sidecars = keys.into_iter().filter(|key| key.mode != Mode::Baseline);
+    with_sidecars
+        .filter(|key| !is_drawn(key))
+        .cloned()
+        .collect()
+}
+
+/// Every repeat of the grid that is missing, in random order.
+fn take_all(session: &mut Session<'_>) -> anyhow::Result<()> {
+    for job in missing(session.run()) {
+        if !session.take(&job)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// As far as that is known beforehand.
+fn jobs_left(run: &Run) -> Option<usize> {
+    (run.settings.experiment != Experiment::Capacity).then(|| missing(run).len())
 }
 
 /// The command that takes what is missing.
@@ -141,6 +200,7 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
         false => named,
     };
     settings.data_planes = planes.iter().map(|plane| plane.name().to_owned()).collect();
+    notes.extend(telemetry(&planes, &settings)?);
     ensure!(
         !settings.keys().is_empty(),
         "the grid is empty: {}",
@@ -152,6 +212,23 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
         planes,
         environment,
     })
+}
+
+/// What variants of telemetry are to each data plane; nothing where there are none.
+fn telemetry(planes: &[Box<dyn DataPlane>], settings: &Settings) -> anyhow::Result<Vec<String>> {
+    if settings.telemetry == [Telemetry::Metrics] {
+        return Ok(Vec::new());
+    }
+    let note = |plane: &dyn DataPlane| {
+        let said = plane.telemetry().map(str::to_owned);
+        said.with_context(|| {
+            format!(
+                "{} can only be measured with the telemetry it has: leave it out, or --telemetry",
+                plane.name()
+            )
+        })
+    };
+    planes.iter().map(|plane| note(plane.as_ref())).collect()
 }
 
 const EMPTY_GRID: &str = "baseline needs the data plane none, the other modes need another one";
@@ -204,60 +281,6 @@ fn describe(
     Ok(())
 }
 
-fn measure_all(
-    run: &mut Run,
-    dir: &Path,
-    planes: &[Box<dyn DataPlane>],
-    environment: &mut dyn Environment,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let settings = run.settings.clone();
-    let run_id = run.id.clone();
-    let mut jobs = order::jobs(&settings.keys(), settings.repeats, settings.seed);
-    jobs.retain(|job| !run.holds(&job.key, job.index));
-    let mut shown = Shown::begin(run, dir, jobs.len());
-    for job in &jobs {
-        let plane = planes
-            .iter()
-            .find(|plane| plane.name() == job.key.data_plane);
-        let plane = plane.with_context(|| format!("no data plane {}", job.key.data_plane))?;
-        shown.begins(job);
-        let bench = Bench {
-            settings: &settings,
-            run_id: &run_id,
-            dir,
-            interrupt,
-            shown: &shown,
-        };
-        let taken = take(&bench, environment, plane.as_ref(), job)
-            .with_context(|| format!("measuring {}", job.key.slug()))?;
-        let Some(repeat) = taken else {
-            shown.interrupted();
-            return Ok(());
-        };
-        shown.ends(&repeat);
-        run.insert(repeat);
-    }
-    Ok(())
-}
-
-/// One repeat; again when it turns out void.
-fn take(
-    bench: &Bench<'_>,
-    environment: &mut dyn Environment,
-    plane: &dyn DataPlane,
-    job: &Job,
-) -> anyhow::Result<Option<Repeat>> {
-    let mut left = RETAKES;
-    loop {
-        let repeat = measure::take(bench, environment, plane, job)?;
-        match repeat {
-            Some(repeat) if repeat.verdict == Verdict::Void && left > 0 => left -= 1,
-            repeat => return Ok(repeat),
-        }
-    }
-}
-
 /// Everything that is made from what was measured; also from a part of it.
 fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
     ensure!(!run.cells.is_empty(), "nothing was measured");
@@ -270,21 +293,24 @@ fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
         }
         _ => table::print(run),
     }
-    let missing = missing(run);
-    if missing > 0 {
-        println!("{missing} repeats are missing: {}", go_on(run, dir));
+    let left = match run.settings.experiment {
+        Experiment::Capacity => (capacity::missing(run), "searches are not done"),
+        _ => (missing(run).len(), "repeats are missing"),
+    };
+    if let (1.., what) = left {
+        println!("{} {what}: {}", left.0, go_on(run, dir));
     }
     println!("results  {}", dir.display());
     println!("report   {}", dir.join("report.html").display());
     Ok(())
 }
 
-fn missing(run: &Run) -> usize {
+/// The repeats of the grid that were not taken yet.
+fn missing(run: &Run) -> Vec<Job> {
     let Settings { repeats, seed, .. } = run.settings;
-    let jobs = order::jobs(&run.settings.keys(), repeats, seed);
-    jobs.iter()
-        .filter(|job| !run.holds(&job.key, job.index))
-        .count()
+    let mut jobs = order::jobs(&run.settings.keys(), repeats, seed);
+    jobs.retain(|job| !run.holds(&job.key, job.index));
+    jobs
 }
 
 /// A cell's label in the form of Istio's harness.

@@ -3,6 +3,7 @@
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
+use crate::capacity;
 use crate::figures::number;
 use crate::results::{Cell, Experiment, Run, Spread, Verdict};
 
@@ -34,6 +35,10 @@ pub fn print(run: &Run) {
 pub fn render(run: &Run) -> String {
     let mut text = match run.settings.experiment {
         Experiment::Cpu => grid(&OF_RATES, run.cells.iter().map(row_of_rates)),
+        Experiment::Capacity => {
+            let caption = capacity::table::caption(run);
+            format!("{caption}:\n{}", capacity::table::render(run))
+        }
         _ => grid(&COLUMNS, run.cells.iter().map(row)),
     };
     for line in legend(run) {
@@ -111,7 +116,7 @@ pub(crate) fn row(cell: &Cell) -> [String; 13] {
     ]
 }
 
-fn latency(cell: &Cell, quantile: f64) -> String {
+pub(crate) fn latency(cell: &Cell, quantile: f64) -> String {
     let nanos = cell.percentile(quantile);
     nanos.map_or_else(
         || NOTHING.to_owned(),
@@ -133,7 +138,7 @@ fn rate(cell: &Cell) -> String {
     }
 }
 
-fn usage(spread: Option<Spread>, scale: f64) -> String {
+pub(crate) fn usage(spread: Option<Spread>, scale: f64) -> String {
     spread.map_or_else(
         || NOTHING.to_owned(),
         |s| number::significant(s.median * scale),

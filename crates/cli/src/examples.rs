@@ -11,6 +11,10 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("leno up mesh.yaml", "run a mesh on this machine"),
         ("leno top", "who calls whom, and how it goes"),
     ]),
+    ("bench capacity", &[
+        ("leno bench capacity --quick", "roughly, in a few minutes"),
+        ("leno bench capacity --objective p99.9=20 --connections 64", "another objective"),
+    ]),
     ("bench cost", &[("leno bench cost --quick", "what a request costs, roughly")]),
     ("bench cpu", &[
         ("leno bench cpu --quick", "about a minute"),

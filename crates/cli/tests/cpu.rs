@@ -41,7 +41,49 @@ fn each_rate_is_a_cell_with_cpu_for_each_request() {
                 .is_some_and(|it| it.median > 0.0)
         );
     }
-    for figure in ["cpu-client", "cpu-server", "cpu-per-request"] {
+    for figure in ["cpu-client", "cpu-server", "cpu-per-thousand"] {
+        assert!(
+            out.join(format!("figures/{figure}.svg")).is_file(),
+            "{figure}"
+        );
+    }
+}
+
+#[test]
+fn what_telemetry_costs_is_drawn_and_configured() {
+    let leno = Path::new(env!("CARGO_BIN_EXE_leno"));
+    if !leno.with_file_name("leno-proxy").is_file() {
+        println!("SKIPPED: no leno-proxy beside leno; build the workspace");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = Command::new(leno);
+    let all = "bench cpu --environment loopback --data-planes none,leno --qps 100 --repeats 1 \
+               --telemetry none,metrics,metrics+accesslog --duration 1 --warmup 0 --out";
+    command.args(all.split_whitespace()).arg(&out);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("requests are counted all the same"), "{said}");
+    let run = folder::open(&out).unwrap();
+    let series: Vec<String> = run.cells.iter().map(|cell| cell.key.series()).collect();
+    let expected = [
+        "none baseline",
+        "leno both, no telemetry",
+        "leno both",
+        "leno both, with access log",
+    ];
+    assert_eq!(series, expected);
+    let configuration = |cell: usize| {
+        let slug = run.cells[cell].key.slug();
+        let file = format!("configurations/{slug}.server-leno.yaml");
+        std::fs::read_to_string(out.join(file)).unwrap()
+    };
+    assert!(configuration(1).contains(r#""metrics": "off""#));
+    assert!(!configuration(2).contains("accessLog"));
+    assert!(configuration(3).contains("accessLog"));
+    for figure in ["telemetry-cpu", "telemetry-p50"] {
         assert!(
             out.join(format!("figures/{figure}.svg")).is_file(),
             "{figure}"

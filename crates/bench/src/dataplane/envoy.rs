@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::certificates::{account, spiffe_id};
 use super::{DataPlane, Hop, InMesh, Launch, Readiness, Side, find, free_port};
-use crate::results::{DataPlaneVersion, EnvironmentKind};
+use crate::results::{DataPlaneVersion, EnvironmentKind, Telemetry};
 
 const TYPES: &str = "type.googleapis.com/envoy.extensions";
 
@@ -112,6 +112,16 @@ impl DataPlane for Envoy {
         )]
     }
 
+    fn telemetry(&self) -> Option<&'static str> {
+        Some(match self.between {
+            Between::Http1 => {
+                "envoy: telemetry none rejects all of its statistics; metrics+accesslog writes a \
+                 line of its own format for each request to a file"
+            }
+            Between::Http2 => "envoy-h2: telemetry as with envoy",
+        })
+    }
+
     fn in_mesh(&self) -> Option<InMesh> {
         let companion = self.companion.clone()?;
         // In a mesh, what is spoken between two of them is the control plane's affair.
@@ -128,7 +138,7 @@ fn configuration(
     listener: SocketAddr,
     admin: SocketAddr,
 ) -> Value {
-    json!({
+    let mut bootstrap = json!({
         "node": {"id": account(hop.side), "cluster": "leno-bench"},
         "admin": {"address": address(admin)},
         "static_resources": {
@@ -139,7 +149,11 @@ fn configuration(
             }],
             "clusters": [cluster(hop, between)],
         },
-    })
+    });
+    if hop.telemetry == Telemetry::None {
+        bootstrap["stats_config"] = json!({"stats_matcher": {"reject_all": true}});
+    }
+    bootstrap
 }
 
 fn address(addr: SocketAddr) -> Value {
@@ -166,6 +180,16 @@ fn filter_chain(hop: &Hop<'_>, between: Between) -> Value {
             }],
         },
     }]});
+    if hop.telemetry == Telemetry::MetricsAndAccessLog {
+        let logger = "access_loggers.file.v3.FileAccessLog";
+        chain["filters"][0]["typed_config"]["access_log"] = json!([{
+            "name": "envoy.access_loggers.file",
+            "typed_config": {
+                "@type": format!("{TYPES}.{logger}"),
+                "path": hop.access_log(),
+            },
+        }]);
+    }
     if hop.mutual_tls && hop.side == Side::Server {
         let mut tls = tls("DownstreamTlsContext", hop, Side::Client, between);
         tls["typed_config"]["require_client_certificate"] = true.into();

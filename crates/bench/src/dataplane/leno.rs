@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::certificates::{TRUST_DOMAIN, account, spiffe_id};
 use super::{DataPlane, Hop, InMesh, Launch, Readiness, Side, find};
-use crate::results::{DataPlaneVersion, EnvironmentKind};
+use crate::results::{DataPlaneVersion, EnvironmentKind, Telemetry};
 
 /// Ports are the kernel's choice; the proxy announces them.
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -70,6 +70,14 @@ impl DataPlane for Leno {
         vec![note.to_owned()]
     }
 
+    fn telemetry(&self) -> Option<&'static str> {
+        Some(
+            "leno: telemetry none closes the port for Prometheus, but requests are counted all the \
+             same: that cannot be turned off; metrics+accesslog writes a line of text for each \
+             request to a file",
+        )
+    }
+
     fn in_mesh(&self) -> Option<InMesh> {
         Some(InMesh::Leno(self.program.clone()))
     }
@@ -83,6 +91,14 @@ fn direction(side: Side) -> &'static str {
 }
 
 fn configuration(hop: &Hop<'_>) -> Value {
+    let mut configuration = without_log(hop);
+    if hop.telemetry == Telemetry::MetricsAndAccessLog {
+        configuration["accessLog"] = json!({"path": hop.access_log()});
+    }
+    configuration
+}
+
+fn without_log(hop: &Hop<'_>) -> Value {
     let name = account(hop.side);
     let mut endpoint = json!({"address": hop.upstream});
     if hop.mutual_tls && hop.side == Side::Client {
@@ -112,7 +128,10 @@ fn configuration(hop: &Hop<'_>) -> Value {
             "trustDomain": TRUST_DOMAIN,
         },
         "admin": ANY_PORT,
-        "metrics": ANY_PORT,
+        "metrics": match hop.telemetry {
+            Telemetry::None => "off",
+            Telemetry::Metrics | Telemetry::MetricsAndAccessLog => ANY_PORT,
+        },
         "listeners": [listener],
         "clusters": [{"name": "echo", "endpoints": [endpoint]}],
     })

@@ -29,6 +29,10 @@ impl DataPlane for None {
         Vec::new()
     }
 
+    fn telemetry(&self) -> Option<&'static str> {
+        Some("none: nobody tells anything")
+    }
+
     fn in_mesh(&self) -> Option<InMesh> {
         Some(InMesh::Without)
     }

@@ -146,6 +146,7 @@ pub(crate) mod tests {
         let hop = Hop {
             side,
             mutual_tls,
+            telemetry: crate::results::Telemetry::Metrics,
             upstream: at(1002),
             connections: 64,
             certificates: &certificates,

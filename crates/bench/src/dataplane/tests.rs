@@ -138,6 +138,7 @@ fn hop<'a>(side: Side, upstream: SocketAddr, at: (&'a Certificates, &'a Path)) -
     Hop {
         side,
         mutual_tls: true,
+        telemetry: crate::results::Telemetry::Metrics,
         upstream,
         connections: 1,
         certificates: at.0,

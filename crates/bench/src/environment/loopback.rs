@@ -2,7 +2,6 @@
 //! cgroup per sidecar where they may be written. Needs no root; with it, limits are enforced.
 //! Whatever it starts or makes is gone when it is dropped.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -81,21 +80,22 @@ impl Loopback {
         key: &CellKey,
         upstream: SocketAddr,
     ) -> anyhow::Result<Sidecar> {
-        let dir = self
-            .work
-            .path()
-            .join(format!("{}-{}", self.placed, side.name()));
-        fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("{}-{}-", self.placed, side.name()))
+            .tempdir_in(self.work.path())
+            .context("making a directory for a sidecar")?;
         let certificates = &self.certificates;
         let hop = Hop {
             side,
             mutual_tls: key.mode == Mode::Both,
+            telemetry: key.telemetry,
             upstream,
             connections: key.connections,
             certificates,
-            dir: &dir,
+            dir: dir.path(),
         };
-        sidecar::start(&self.launcher, plane, &hop, || self.placing(side, key))
+        let sidecar = sidecar::start(&self.launcher, plane, &hop, || self.placing(side, key))?;
+        Ok(sidecar.living_in(dir))
     }
 
     /// CPUs and a new cgroup for one sidecar.

@@ -87,6 +87,30 @@ impl Axis {
         }
     }
 
+    /// The same for differences: what is below zero has its place, too.
+    pub(crate) fn signed(values: &[f64], pixels: (f64, f64)) -> Self {
+        let high = values.iter().copied().fold(0.0, f64::max);
+        let low = values.iter().copied().fold(0.0, f64::min);
+        let high = if high > low { high } else { 1.0 };
+        let step = nice_step((high - low) / (TICKS_MAX - 1.0));
+        let first = (low / step + 1e-9).floor() as i32;
+        let last = (high / step - 1e-9).ceil() as i32;
+        let decimals = decimals(step);
+        let ticks = (first..=last)
+            .map(|index| f64::from(index) * step)
+            .map(|value| Tick {
+                value,
+                label: number::fixed(value, decimals),
+            })
+            .collect();
+        Self {
+            ticks,
+            logarithmic: false,
+            range: (f64::from(first) * step, f64::from(last) * step),
+            pixels,
+        }
+    }
+
     fn logarithmic(low: f64, high: f64, pixels: (f64, f64)) -> Self {
         let decades = (high / low).log10();
         let factors: &[f64] = if decades <= 2.5 {
@@ -179,6 +203,13 @@ mod tests {
             &["0.0000", "0.0005", "0.0010", "0.0015", "0.0020"],
         );
         check(&[], &["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+    }
+
+    #[test]
+    fn what_is_below_zero_has_its_place() {
+        let axis = Axis::signed(&[-0.4, 2.0], (0.0, 1.0));
+        assert_eq!(labels(&axis), ["−0.5", "0.0", "0.5", "1.0", "1.5", "2.0"]);
+        assert!((axis.at(0.0) - 0.2).abs() < 1e-9);
     }
 
     #[test]

@@ -73,6 +73,11 @@ impl Chart {
 }
 
 impl Point {
+    /// Its value or the lower end of its interval.
+    pub fn lowest(&self) -> f64 {
+        self.interval.map_or(self.y, |(low, _)| low)
+    }
+
     /// Its value or the upper end of its interval.
     pub fn highest(&self) -> f64 {
         self.interval.map_or(self.y, |(_, high)| high)

@@ -43,7 +43,7 @@ fn data(chart: &Chart) -> String {
     let mut xs: Vec<f64> = points().map(|point| point.x).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
-    let drawn = points().flat_map(|point| [point.y, point.highest()]);
+    let drawn = points().flat_map(|point| [point.lowest(), point.y, point.highest()]);
     let beyond = chart
         .mark
         .iter()
@@ -60,6 +60,7 @@ fn data(chart: &Chart) -> String {
         Scale::Linear | Scale::Time => Axis::linear(greatest(&xs), across),
     };
     let y = match chart.abscissa {
+        _ if ys.iter().any(|&y| y < 0.0) => Axis::signed(&ys, up),
         Scale::Linear => Axis::linear(greatest(&ys), up),
         Scale::Settings | Scale::Time => Axis::of_values(&ys, up),
     };

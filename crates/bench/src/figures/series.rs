@@ -1,13 +1,13 @@
 //! A run seen through one metric: lines of points, and what had to be left out and why.
 //! Called by `figures`; drawn by `plot`. Void repeats never reach it: `results` does not pool them.
 
-use crate::results::{Cell, CellKey, Metric, Run, Verdict};
+use crate::results::{Cell, CellKey, Experiment, Metric, Mode, Run, Telemetry, Verdict};
 
 use super::chart::{Chart, Line, Point, Scale};
 
 /// What the points are plotted against: what varies; connections if both do.
 #[derive(Clone, Copy, PartialEq)]
-enum Abscissa {
+pub(super) enum Abscissa {
     Connections,
     Qps,
 }
@@ -15,10 +15,7 @@ enum Abscissa {
 /// Looks at `run` through `metric`.
 pub(crate) fn chart(run: &Run, metric: Metric) -> Chart {
     let settings = &run.settings;
-    let abscissa = match settings.connections.len() <= 1 && settings.qps.len() > 1 {
-        true => Abscissa::Qps,
-        false => Abscissa::Connections,
-    };
+    let abscissa = Abscissa::of_run(run);
     let several_rates = abscissa == Abscissa::Connections && settings.qps.len() > 1;
     let mut lines: Vec<Line> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
@@ -121,17 +118,28 @@ fn label(key: &CellKey, several_rates: bool) -> String {
     }
 }
 
-fn push(lines: &mut Vec<Line>, cell: &Cell, label: String, point: Point) {
+pub(super) fn push(lines: &mut Vec<Line>, cell: &Cell, label: String, point: Point) {
     if let Some(line) = lines.iter_mut().find(|line| line.label == label) {
         return line.points.push(point);
     }
-    let (data_plane, mode) = (cell.key.data_plane.clone(), cell.key.mode);
+    let data_plane = cell.key.data_plane.clone();
+    let mode = look(&cell.key);
     lines.push(Line {
         data_plane,
         mode,
         label,
         points: vec![point],
     });
+}
+
+/// Whose dash and marker a cell has: variants of telemetry take those of other modes, so that
+/// they can be told apart.
+fn look(key: &CellKey) -> Mode {
+    match key.telemetry {
+        Telemetry::None => Mode::ClientOnly,
+        Telemetry::Metrics => key.mode,
+        Telemetry::MetricsAndAccessLog => Mode::ServerOnly,
+    }
 }
 
 fn point(cell: &Cell, metric: Metric, x: f64) -> Option<Point> {
@@ -145,14 +153,23 @@ fn point(cell: &Cell, metric: Metric, x: f64) -> Option<Point> {
 }
 
 impl Abscissa {
-    fn of(self, key: &CellKey) -> Option<f64> {
+    pub(super) fn of_run(run: &Run) -> Self {
+        let settings = &run.settings;
+        let rates = settings.experiment == Experiment::Capacity || settings.qps.len() > 1;
+        match settings.connections.len() <= 1 && rates {
+            true => Self::Qps,
+            false => Self::Connections,
+        }
+    }
+
+    pub(super) fn of(self, key: &CellKey) -> Option<f64> {
         match self {
             Self::Connections => Some(f64::from(key.connections)),
             Self::Qps => key.qps.map(f64::from),
         }
     }
 
-    fn title(self) -> &'static str {
+    pub(super) fn title(self) -> &'static str {
         match self {
             Self::Connections => "connections",
             Self::Qps => "requests per second asked for",

@@ -84,6 +84,7 @@ impl HarnessFile {
             .map(RateWord::rate)
             .collect::<anyhow::Result<_>>()?;
         settings.connections = self.conn;
+        settings.perf = self.perf_record;
         settings.duration_seconds = self.duration;
         settings.payload_bytes = self.size.unwrap_or(settings.payload_bytes);
         settings.repeats = self.repeats.unwrap_or(settings.repeats);
@@ -134,10 +135,6 @@ impl HarnessFile {
             (
                 self.telemetry_mode.is_some(),
                 "telemetry_mode has no effect here",
-            ),
-            (
-                self.perf_record,
-                "perf_record has no effect here: no flame graphs are made",
             ),
             (
                 self.jitter,

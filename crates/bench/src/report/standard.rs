@@ -19,6 +19,7 @@ pub(crate) fn content(run: &Run) -> Content {
         Experiment::Cpu => vec![cpu(run), memory(run), latency(run)],
         _ => vec![latency(run), cpu(run), memory(run)],
     };
+    sections.extend(telemetry(run));
     sections.extend(verdicts::section(run));
     sections.push(cells(run));
     Content {
@@ -99,6 +100,22 @@ pub(crate) fn memory(run: &Run) -> Section {
         figures: figures::of_metrics(run, &MEMORY, true),
         tables: Vec::new(),
     }
+}
+
+/// What it costs, where a run has several variants of it.
+pub(crate) fn telemetry(run: &Run) -> Option<Section> {
+    let figures = figures::telemetry::figures(run);
+    (!figures.is_empty()).then(|| Section {
+        id: "telemetry",
+        title: "What telemetry costs".to_owned(),
+        text: vec![
+            "CPU and latency of each variant over those of the least one that was measured, \
+             repeat by repeat: none, metrics, or metrics and a line for each request in a file."
+                .to_owned(),
+        ],
+        figures,
+        tables: Vec::new(),
+    })
 }
 
 /// A row for each cell, with the intervals.

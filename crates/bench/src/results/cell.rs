@@ -60,7 +60,9 @@ impl Link {
 }
 
 /// What sidecars tell about requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Telemetry {
     /// As little as the data plane can be told to.
@@ -74,6 +76,9 @@ pub enum Telemetry {
 }
 
 impl Telemetry {
+    /// Every variant, from the least to the most that is told.
+    pub const ALL: [Self; 3] = [Self::None, Self::Metrics, Self::MetricsAndAccessLog];
+
     /// The word used in options, labels and files.
     pub fn name(self) -> &'static str {
         match self {
@@ -288,8 +293,10 @@ impl CellKey {
         if self.sidecar_millis != SIDECAR_MILLIS && self.mode != Mode::Baseline {
             words.push(format!("{} CPU", f64::from(self.sidecar_millis) / 1e3));
         }
-        if self.telemetry != Telemetry::default() {
-            words.push(self.telemetry.name().to_owned());
+        match self.telemetry {
+            Telemetry::None => words.push("no telemetry".to_owned()),
+            Telemetry::Metrics => {}
+            Telemetry::MetricsAndAccessLog => words.push("with access log".to_owned()),
         }
         words
     }

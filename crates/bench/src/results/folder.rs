@@ -13,7 +13,10 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use super::{Latencies, Repeat, Run, SCHEMA, pool};
+use super::{CellKey, Latencies, Repeat, Run, SCHEMA, pool};
+
+/// The folder of flame graphs inside a run's folder.
+pub const FLAMES: &str = "flames";
 
 const INTENDED: &str = "intended";
 const SENT: &str = "sent";
@@ -60,6 +63,33 @@ pub fn save_repeat(dir: &Path, repeat: &Repeat) -> anyhow::Result<()> {
         &repeat_path(dir, repeat, "json"),
         &serde_json::to_vec_pretty(repeat)?,
     )
+}
+
+/// Writes the flame graph of one sidecar, and its stacks for other tools.
+pub fn save_flame(
+    dir: &Path,
+    key: &CellKey,
+    side: &str,
+    svg: &str,
+    folded: &str,
+) -> anyhow::Result<()> {
+    let flames = dir.join(FLAMES);
+    fs::create_dir_all(&flames).with_context(|| format!("making {}", flames.display()))?;
+    let name = format!("{}-{side}", key.slug());
+    write_whole(&flames.join(format!("{name}.folded")), folded.as_bytes())?;
+    write_whole(&flames.join(format!("{name}.svg")), svg.as_bytes())
+}
+
+/// File names of the flame graphs, in order; none where nothing was drawn.
+pub fn flames(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join(FLAMES))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".svg")).collect();
+    names.sort();
+    names
 }
 
 /// Reads a run's folder back, finished or not.

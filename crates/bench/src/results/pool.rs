@@ -264,8 +264,19 @@ impl Run {
             });
             let order = self.settings.keys();
             let place = |cell: &Cell| order.iter().position(|key| *key == cell.key);
+            // The rates of a search are not of the grid: each stands where its search does.
+            let search = |cell: &Cell| {
+                let alike = |key: &CellKey| CellKey {
+                    qps: cell.key.qps,
+                    ..key.clone()
+                };
+                order.iter().position(|key| alike(key) == cell.key)
+            };
             self.cells
-                .sort_by_key(|cell| place(cell).unwrap_or(usize::MAX));
+                .sort_by_key(|cell| match self.settings.objective {
+                    Some(_) => (search(cell).unwrap_or(usize::MAX), cell.key.qps),
+                    None => (place(cell).unwrap_or(usize::MAX), None),
+                });
             return;
         };
         cell.repeats.retain(|other| other.index != repeat.index);

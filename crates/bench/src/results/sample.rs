@@ -91,6 +91,8 @@ fn settings() -> Settings {
         headers: Vec::new(),
         arrivals: Arrivals::Staggered,
         extra_labels: None,
+        objective: None,
+        perf: false,
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
         faults: Vec::new(),
         window_seconds: outcome.plan.duration.as_secs_f64(),
         asked_qps: outcome.asked_rate,
-        achieved_qps: outcome.achieved_rate,
+        achieved_qps: without_errors(outcome),
         requests: outcome.requests,
         errors: outcome.errors(),
         late: outcome.late_sends,
@@ -46,6 +46,14 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
     };
     repeat.faults = faults(&repeat);
     repeat
+}
+
+/// What the target took on, less the share of it that failed: errors are not throughput.
+fn without_errors(outcome: &load::Outcome) -> f64 {
+    match outcome.requests {
+        0 => outcome.achieved_rate,
+        all => outcome.achieved_rate * (1.0 - units::count(outcome.errors()) / units::count(all)),
+    }
 }
 
 fn verdict(

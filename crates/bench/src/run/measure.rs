@@ -13,10 +13,14 @@ use super::progress::Shown;
 use crate::dataplane::DataPlane;
 use crate::environment::{Environment, Placed, Usage};
 use crate::interrupt::Interrupt;
+use crate::perf::{Recording, Stacks};
 use crate::results::{Arrivals, CellKey, Link, Repeat, Settings, folder};
 
 /// Longer than any queue of a closed loop before a limited sidecar.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// So much longer than perf looks is the load that it looks at: it takes its time to begin.
+const PERF_BEGINS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Time between two samples of a sidecar's usage.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -28,6 +32,15 @@ pub(super) struct Bench<'a> {
     pub(super) dir: &'a Path,
     pub(super) interrupt: &'a Interrupt,
     pub(super) shown: &'a Shown,
+}
+
+impl Bench<'_> {
+    fn keep_on(&self) -> ControlFlow<()> {
+        match self.interrupt.is_raised() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Takes one repeat and saves its artefacts; `None` when it was interrupted.
@@ -62,6 +75,35 @@ pub(super) fn take(
     }
     folder::save_repeat(dir, &repeat)?;
     Ok(Some(repeat))
+}
+
+/// Runs a cell once more with perf at its sidecars; their stacks, or `None` when it was interrupted.
+pub(super) fn profile(
+    bench: &Bench<'_>,
+    environment: &mut dyn Environment,
+    plane: &dyn DataPlane,
+    job: &Job,
+) -> anyhow::Result<Option<Vec<(&'static str, Stacks)>>> {
+    let dir = tempfile::tempdir().context("making a directory for perf")?;
+    let mut placed = environment.place(plane, &job.key)?;
+    let mut plan = plan(bench, job, placed.as_ref());
+    let length = plan.duration;
+    plan.duration += PERF_BEGINS_WITHIN;
+    let mut begun = None;
+    let outcome = environment.generate(plan, &mut |progress| {
+        if progress.phase == load::Phase::Measuring && begun.is_none() {
+            begun = Some(placed.profile(length, dir.path()));
+        }
+        bench.shown.tick();
+        bench.keep_on()
+    });
+    placed.check()?;
+    let Some(_) = outcome? else {
+        return Ok(None);
+    };
+    let begun = begun.context("the generator never told that its window opened")??;
+    let finished = begun.into_iter().map(Recording::finish);
+    finished.collect::<anyhow::Result<_>>().map(Some)
 }
 
 fn plan(bench: &Bench<'_>, job: &Job, placed: &dyn Placed) -> load::Plan {
@@ -117,11 +159,7 @@ fn measure(
     let outcome = environment.generate(plan, &mut |progress| {
         ends.meet(progress.phase);
         bench.shown.tick();
-        if bench.interrupt.is_raised() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        bench.keep_on()
     })?;
     let Some(outcome) = outcome else {
         return Ok(None);

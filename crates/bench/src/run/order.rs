@@ -5,9 +5,9 @@ use crate::results::{CellKey, random::SplitMix};
 
 /// One repeat to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
-    pub(super) key: CellKey,
-    pub(super) index: u32,
+pub(crate) struct Job {
+    pub(crate) key: CellKey,
+    pub(crate) index: u32,
 }
 
 /// All repeats in the order that `seed` gives.

@@ -19,7 +19,8 @@ const OVERHEAD: Duration = Duration::from_millis(800);
 pub(super) struct Shown {
     bar: ProgressBar,
     on_terminal: bool,
-    jobs: usize,
+    /// None where nobody knows beforehand.
+    jobs: Option<usize>,
     done: usize,
     expected: Duration,
     began: Instant,
@@ -29,7 +30,7 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Says what is about to happen.
-    pub(super) fn begin(run: &Run, dir: &Path, jobs: usize) -> Self {
+    pub(super) fn begin(run: &Run, dir: &Path, jobs: Option<usize>) -> Self {
         let settings = &run.settings;
         let seconds = settings.duration_seconds + settings.warmup_seconds;
         let expected = Duration::from_secs_f64(seconds) + OVERHEAD;
@@ -45,13 +46,21 @@ impl Shown {
             began,
             current,
         };
-        shown.say(&format!(
-            "{jobs} repeats of {} cells, about {}, in random order (seed {}), into {}",
-            settings.keys().len(),
-            clock(shown.left()),
-            settings.seed,
-            dir.display()
-        ));
+        let cells = settings.keys().len();
+        let what = match jobs.zip(shown.left()) {
+            Some((jobs, left)) => format!(
+                "{jobs} repeats of {cells} cells, about {}, in random order (seed {})",
+                clock(left),
+                settings.seed
+            ),
+            None => format!(
+                "searching for the highest rate with {} in {cells} searches that take turns, about \
+                 {} for each probe",
+                settings.objective.map(|it| it.words()).unwrap_or_default(),
+                clock(expected)
+            ),
+        };
+        shown.say(&format!("{what}, into {}", dir.display()));
         if run.environment.limits.memory_bytes.is_none() {
             shown.say(&format!(
                 "note: sidecar limits are {}",
@@ -75,19 +84,41 @@ impl Shown {
     pub(super) fn tick(&self) {
         if self.on_terminal {
             let (what, since) = &self.current;
-            let left = clock(self.left().saturating_sub(since.elapsed()));
-            self.bar.set_message(format!("{left} left · {what}"));
+            let left = self.left().map(|left| left.saturating_sub(since.elapsed()));
+            let left = left.map(|left| format!("{} left · ", clock(left)));
+            self.bar
+                .set_message(format!("{}{what}", left.unwrap_or_default()));
         }
     }
 
-    /// A repeat was taken.
-    pub(super) fn ends(&mut self, repeat: &Repeat) {
+    /// A repeat was taken; in a search, why it did not keep the objective, if so.
+    pub(super) fn ends(&mut self, repeat: &Repeat, missed: Option<&Option<String>>) {
         self.done += 1;
         self.bar.inc(1);
-        let worth_a_line = repeat.verdict != Verdict::Valid || !repeat.faults.is_empty();
-        if worth_a_line || !self.on_terminal {
-            self.say(&format!("{:>4}/{} {}", self.done, self.jobs, line(repeat)));
+        let is_odd = repeat.verdict != Verdict::Valid || !repeat.faults.is_empty();
+        if !is_odd && missed.is_none() && self.on_terminal {
+            return;
         }
+        let of = self.jobs.map(|jobs| format!("/{jobs}"));
+        let end = match missed {
+            None => String::new(),
+            Some(None) => ": kept".to_owned(),
+            Some(Some(why)) => format!(": not kept, {why}"),
+        };
+        let (done, of) = (self.done, of.unwrap_or_default());
+        self.say(&format!("{done:>4}{of} {}{end}", line(repeat)));
+    }
+
+    /// So many cells are run once more.
+    pub(super) fn draws(&self, cells: usize) {
+        self.say(&format!(
+            "flame graphs: {cells} cells run once more, with perf"
+        ));
+    }
+
+    /// What a reader of the results will be told, too.
+    pub(super) fn note(&self, note: &str) {
+        self.say(&format!("note: {note}"));
     }
 
     /// The run stops here.
@@ -96,12 +127,13 @@ impl Shown {
     }
 
     /// When this repeat began: from the pace until then; before the first, from the settings.
-    fn left(&self) -> Duration {
+    fn left(&self) -> Option<Duration> {
+        let left = self.jobs?.saturating_sub(self.done);
         let each = match u32::try_from(self.done) {
             Ok(done @ 1..) => (self.current.1 - self.began) / done,
             _ => self.expected,
         };
-        each.saturating_mul(u32::try_from(self.jobs - self.done).unwrap_or(u32::MAX))
+        Some(each.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX)))
     }
 
     fn say(&self, text: &str) {
@@ -118,9 +150,18 @@ impl Drop for Shown {
     }
 }
 
-fn bar(jobs: usize) -> ProgressBar {
-    let bar = ProgressBar::new(jobs as u64);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
+fn bar(jobs: Option<usize>) -> ProgressBar {
+    let (bar, template) = match jobs {
+        Some(jobs) => (
+            ProgressBar::new(jobs as u64),
+            "{bar:30} {pos}/{len} {wide_msg}",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{spinner} {pos} probes {wide_msg}",
+        ),
+    };
+    let style = ProgressStyle::with_template(template);
     bar.set_style(style.expect("the template is a constant"));
     bar.tick();
     bar

@@ -19,6 +19,9 @@ enum What {
     Cpu(bench::options::Args),
     /// Requests per second of the bookinfo sample, and what sidecars with little CPU make of them.
     Throughput(bench::throughput::Args),
+    /// The highest rate that keeps a latency objective, by search.
+    #[command(mut_arg("qps", |arg| arg.help(FIRST_RATE)))]
+    Capacity(bench::capacity::Args),
     /// CPU per request, rate and memory of Leno, HAProxy, nginx and Envoy against a bare relay.
     Cost(bench::cost::Args),
     /// Memory, CPU and delays of a control plane with thousands of sidecars.
@@ -39,6 +42,7 @@ enum What {
 
 // Options are shared, but not what they are unless given.
 const LATENCY_CONNECTIONS: &str = "Connections of the generator [default: 2,4,8,16,32,64]";
+const FIRST_RATE: &str = "Requests per second that the search begins with [default: 1000]";
 const CPU_RATES: &str = "Requests per second over all connections, or max for a closed loop \
                          [default: 10,100,200,400,800,1000,2000,3000]";
 
@@ -47,6 +51,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Latency(args) => bench::latency::run(&args),
         What::Cpu(args) => bench::cpu::run(&args),
         What::Throughput(args) => bench::throughput::run(&args),
+        What::Capacity(args) => bench::capacity::run(&args),
         What::Cost(args) => bench::cost::run(&args),
         What::Scale(args) => bench::scale::run(&args),
         What::Relay(args) => bench::cost::relay(&args),

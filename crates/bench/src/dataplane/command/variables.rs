@@ -90,6 +90,7 @@ impl Variables {
         let hop = Hop {
             side,
             mutual_tls,
+            telemetry: crate::results::Telemetry::Metrics,
             upstream: at(UPSTREAM),
             connections: 1,
             certificates,

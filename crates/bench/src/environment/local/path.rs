@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::Pid;
@@ -17,6 +18,7 @@ use crate::dataplane::Side;
 use crate::environment::window::Window;
 use crate::environment::{Part, Placed, Usage};
 use crate::meter::{Meter, cpu_of, pss_of};
+use crate::perf::{self, Recording};
 use crate::results::{CellKey, Link, Mode, Placement, SidecarUsage};
 use crate::units::mebibytes;
 
@@ -184,6 +186,18 @@ impl Placed for LocalPath {
             used.take_if(|used| !worth_telling(one.crossed, used));
         }
         Ok(usage)
+    }
+
+    fn profile(&self, length: Duration, dir: &Path) -> anyhow::Result<Vec<Recording>> {
+        let sidecar = |one: &Metered| match one.part {
+            Part::Sidecar(side) if one.crossed => Some(side.name()),
+            _ => None,
+        };
+        let parts = self.parts.iter();
+        let metered: Vec<_> = parts
+            .filter_map(|one| Some((sidecar(one)?, &one.meter)))
+            .collect();
+        perf::begin(&metered, length, dir)
     }
 
     fn counters(&self) -> Vec<(Side, String)> {

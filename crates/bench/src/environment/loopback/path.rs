@@ -1,12 +1,15 @@
 //! The sidecars of one repeat, and what they used in the window.
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
 
 use super::sidecar::Sidecar;
 use crate::dataplane::Side;
 use crate::environment::window::Window;
 use crate::environment::{Part, Placed, Usage};
 use crate::meter::Meter;
+use crate::perf::{self, Recording};
 
 /// A path through zero, one or two sidecars of this machine.
 pub(super) struct LoopbackPath {
@@ -47,6 +50,12 @@ impl Placed for LoopbackPath {
 
     fn close_window(&mut self) -> anyhow::Result<Usage> {
         self.window.close(&metered(&self.sidecars))
+    }
+
+    fn profile(&self, length: Duration, dir: &Path) -> anyhow::Result<Vec<Recording>> {
+        let sidecars = self.sidecars.iter();
+        let metered: Vec<_> = sidecars.map(|one| (one.side.name(), &one.meter)).collect();
+        perf::begin(&metered, length, dir)
     }
 
     fn counters(&self) -> Vec<(Side, String)> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::cgroup::Cgroup;
 use crate::dataplane::{DataPlane, Hop, Launch, Readiness, Side};
@@ -36,6 +37,8 @@ pub(super) struct Sidecar {
     admin: Option<SocketAddr>,
     counters: Cow<'static, str>,
     config: PathBuf,
+    /// Removed with it: its access log can be large.
+    dir: Option<TempDir>,
 }
 
 /// Starts a sidecar and waits until it serves.
@@ -92,12 +95,19 @@ fn try_start(
         admin: None,
         counters: launch.counters.clone(),
         config: launch.config.clone(),
+        dir: None,
     };
     sidecar.wait(&launch.readiness)?;
     Ok(sidecar)
 }
 
 impl Sidecar {
+    /// The same, with the directory of its files, which goes when it does.
+    pub(super) fn living_in(mut self, dir: TempDir) -> Self {
+        self.dir = Some(dir);
+        self
+    }
+
     /// Where it serves.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
