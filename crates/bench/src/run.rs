@@ -248,14 +248,35 @@ fn take(
     plane: &dyn DataPlane,
     job: &Job,
 ) -> anyhow::Result<Option<Repeat>> {
-    let mut left = RETAKES;
-    loop {
-        let repeat = measure::take(bench, environment, plane, job)?;
-        match repeat {
-            Some(repeat) if repeat.verdict == Verdict::Void && left > 0 => left -= 1,
-            repeat => return Ok(repeat),
+    let mut retaken = Vec::new();
+    for _ in 0..RETAKES {
+        let taken = measure::take(bench, environment, plane, job)?;
+        match taken {
+            Some(repeat) if repeat.verdict == Verdict::Void => {
+                retaken.push(repeat.reasons.join("; "));
+            }
+            taken => return keep(bench, taken, retaken),
         }
     }
+    let taken = measure::take(bench, environment, plane, job)?;
+    keep(bench, taken, retaken)
+}
+
+/// Saves with a repeat why it had to be taken again.
+fn keep(
+    bench: &Bench<'_>,
+    taken: Option<Repeat>,
+    retaken: Vec<String>,
+) -> anyhow::Result<Option<Repeat>> {
+    let Some(repeat) = taken else {
+        return Ok(None);
+    };
+    if retaken.is_empty() {
+        return Ok(Some(repeat));
+    }
+    let repeat = Repeat { retaken, ..repeat };
+    folder::save_repeat(bench.dir, &repeat)?;
+    Ok(Some(repeat))
 }
 
 /// Everything that is made from what was measured; also from a part of it.
