@@ -133,6 +133,8 @@ fn ours(run: &Run, repeat: Option<&Repeat>) -> Columns {
         ("generator_cores", of(&|r| share(r.generator_cores))),
         ("machine_idle", of(&|r| share(r.machine_idle))),
         ("machine_stolen", of(&|r| share(r.machine_stolen))),
+        ("load_average", of(&|r| share(r.load_average))),
+        ("retaken", of(&|r| r.retaken.len().to_string())),
     ]
 }
 

@@ -22,6 +22,7 @@ pub mod process;
 
 pub mod results;
 
+pub mod compare;
 pub mod csv;
 
 pub mod cost;

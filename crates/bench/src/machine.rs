@@ -29,6 +29,11 @@ pub fn describe() -> Environment {
     }
 }
 
+/// Load average over the last minute.
+pub(crate) fn load_average() -> Option<f64> {
+    word_list("/proc/loadavg").first()?.parse().ok()
+}
+
 fn unknown() -> String {
     "unknown".to_owned()
 }

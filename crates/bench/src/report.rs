@@ -2,9 +2,12 @@
 //! Called when a run ends, and by `leno bench report` for old folders. Everything on the page is
 //! inline: it works from a mail and never asks a network.
 
+pub mod again;
 pub mod content;
 mod headline;
+mod istio;
 pub(crate) mod markdown;
+mod smp;
 pub(crate) mod standard;
 mod verdicts;
 mod view;

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 mod cell;
+pub(crate) mod drift;
 pub mod estimate;
 pub mod folder;
 pub mod metric;
@@ -198,6 +199,12 @@ pub struct Repeat {
     pub machine_idle: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor kept, 0 to 1.
     pub machine_stolen: Option<f64>,
+    /// Load average over a minute before the sidecars were started.
+    #[serde(default)]
+    pub load_average: Option<f64>,
+    /// Why earlier tries of this repeat were void; they are not kept.
+    #[serde(default)]
+    pub retaken: Vec<String>,
     /// The client sidecar, where the cell crosses one: api-gateway's on the sample's longer link.
     pub client: Option<SidecarUsage>,
     /// The server sidecar, where the cell crosses one: ratings' on the sample's links.

@@ -15,6 +15,10 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("leno bench capacity --quick", "roughly, in a few minutes"),
         ("leno bench capacity --objective p99.9=20 --connections 64", "another objective"),
     ]),
+    ("bench compare", &[
+        ("leno bench compare results/before results/after", "what changed beyond noise"),
+        ("leno bench compare results/before results/after --fail-on-regression", "in a pipeline"),
+    ]),
     ("bench cost", &[("leno bench cost --quick", "what a request costs, roughly")]),
     ("bench cpu", &[
         ("leno bench cpu --quick", "about a minute"),
@@ -25,6 +29,9 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "bench throughput",
         &[("leno bench throughput --quick", "two minutes: a look at both links and both limits")],
     ),
+    ("bench report", &[
+        ("leno bench report results/latency-20260102-030405", "page, Markdown and CSV anew"),
+    ]),
     ("bench scale", &[("leno bench scale --quick", "a control plane at a glance")]),
     ("cert ca", &[("leno cert ca --out mesh", "once for a mesh")]),
     ("cert issue", &[

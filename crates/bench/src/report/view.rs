@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::figures::{self, Figure, number};
-use crate::results::{Arrivals, Environment, Run, Verdict};
+use crate::results::{Arrivals, Environment, Repeat, Run, Verdict, drift};
 use crate::table;
 
 use super::content::{Content, Headline, HeadlineRow, NOTHING, Section, Table, range};
@@ -148,7 +148,7 @@ pub(crate) fn circumstances<'a>(run: &'a Run, content: &Content) -> Circumstance
         place: place(&run.environment) + ".",
         data_planes: data_planes(&run.environment),
         facts: facts(run),
-        notes: run.environment.notes.clone(),
+        notes: [run.environment.notes.clone(), drift::notes(run)].concat(),
         method,
         command: &run.command,
     }
@@ -313,14 +313,16 @@ fn verdicts(run: &Run) -> Vec<Meaning> {
 fn remarks(run: &Run) -> Vec<Remark> {
     let repeats = run.cells.iter().flat_map(|cell| &cell.repeats);
     repeats
-        .filter(|repeat| repeat.verdict != Verdict::Valid || !repeat.faults.is_empty())
+        .filter(|repeat| {
+            let sound = repeat.faults.is_empty() && repeat.retaken.is_empty();
+            repeat.verdict != Verdict::Valid || !sound
+        })
         .map(|repeat| {
-            let words: Vec<&str> = repeat
-                .reasons
-                .iter()
-                .chain(&repeat.faults)
-                .map(String::as_str)
-                .collect();
+            let told = repeat.reasons.iter().chain(&repeat.faults).cloned();
+            let before = repeat.retaken.iter();
+            let before =
+                before.map(|why| format!("taken again, since an earlier try was void: {why}"));
+            let words: Vec<String> = told.chain(before).collect();
             let (series, connections) = (repeat.key.series(), repeat.key.connections);
             Remark {
                 cell: format!(
@@ -359,6 +361,22 @@ fn facts(run: &Run) -> Vec<Fact> {
             "load average before",
             format!("{one:.2}, {five:.2}, {fifteen:.2}"),
         ),
+        (
+            "load average before repeats",
+            spread(run, "", |repeat| repeat.load_average),
+        ),
+        (
+            "CPU time that was stolen",
+            spread(run, " %", |repeat| {
+                repeat.machine_stolen.map(|share| share * 100.0)
+            }),
+        ),
+        (
+            "idle CPU time",
+            spread(run, " %", |repeat| {
+                repeat.machine_idle.map(|share| share * 100.0)
+            }),
+        ),
         ("limits of a sidecar", limit_words(limits)),
         ("CPU figures from", environment.cpu_source.clone()),
         ("memory figures from", environment.memory_source.clone()),
@@ -381,6 +399,16 @@ fn facts(run: &Run) -> Vec<Fact> {
             text,
         })
         .collect()
+}
+
+/// Least, middle and greatest over all repeats; nothing where it is unknown.
+fn spread(run: &Run, unit: &str, each: fn(&Repeat) -> Option<f64>) -> String {
+    let repeats = run.cells.iter().flat_map(|cell| &cell.repeats);
+    let found = crate::results::Spread::of(repeats.filter_map(each));
+    found.map_or_else(String::new, |found| {
+        let [least, middle, most] = [found.min, found.median, found.max].map(number::significant);
+        format!("{least} to {most}{unit}, median {middle}{unit}")
+    })
 }
 
 fn limit_words(limits: &crate::results::Limits) -> String {

@@ -97,7 +97,7 @@ pub fn open(dir: &Path) -> anyhow::Result<Run> {
     let mut run: Run = read_json(&dir.join("run.json"))?;
     ensure!(
         run.schema == SCHEMA,
-        "{} has schema {}, this program reads {SCHEMA}",
+        "{} has schema {}, this program reads {SCHEMA}: use the leno that wrote it",
         dir.display(),
         run.schema
     );

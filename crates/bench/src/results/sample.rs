@@ -144,6 +144,8 @@ fn of(key: CellKey) -> Repeat {
         generator_cores: Some(0.1),
         machine_idle: Some(0.5),
         machine_stolen: Some(0.0),
+        load_average: Some(0.5),
+        retaken: Vec::new(),
         client: key.crosses_client().then(|| usage.clone()),
         server: key.crosses_server().then(|| usage.clone()),
         gateway: None,

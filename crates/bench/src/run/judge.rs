@@ -34,6 +34,8 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
         generator_cores: Some(generator_cores),
         machine_idle: usage.machine_idle,
         machine_stolen: usage.machine_stolen,
+        load_average: None,
+        retaken: Vec::new(),
         client: usage.client,
         server: usage.server,
         gateway: usage.gateway,

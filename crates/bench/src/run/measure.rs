@@ -50,6 +50,7 @@ pub(super) fn take(
     plane: &dyn DataPlane,
     job: &Job,
 ) -> anyhow::Result<Option<Repeat>> {
+    let load_average = crate::machine::load_average();
     let mut placed = environment.place(plane, &job.key)?;
     let before = placed.counters();
     let plan = plan(bench, job, placed.as_ref());
@@ -59,7 +60,10 @@ pub(super) fn take(
     let Some((outcome, usage)) = measured? else {
         return Ok(None);
     };
-    let repeat = judge::repeat(&job.key, job.index, &outcome, usage);
+    let repeat = Repeat {
+        load_average,
+        ..judge::repeat(&job.key, job.index, &outcome, usage)
+    };
     let (dir, slug) = (bench.dir, job.key.slug());
     let fortio = serde_json::to_vec_pretty(&load::report::fortio(&outcome))?;
     folder::write_whole(&folder::repeat_path(dir, &repeat, "fortio.json"), &fortio)?;

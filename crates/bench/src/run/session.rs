@@ -15,7 +15,7 @@ use crate::perf::{self, flame};
 use crate::results::{CellKey, Repeat, Run, Verdict, folder};
 
 /// A void repeat is taken again this often: whatever starved the generator may have passed.
-const RETAKES: u32 = 2;
+const RETAKES: usize = 2;
 
 /// A run and what it takes to measure.
 pub(crate) struct Session<'a> {
@@ -114,12 +114,19 @@ impl Session<'_> {
     fn try_take(&mut self, job: &Job) -> anyhow::Result<Option<Repeat>> {
         let plane = plane(self.planes, &job.key)?;
         let bench = bench(self.run, self.dir, self.interrupt, &self.shown);
-        let mut left = RETAKES;
+        let mut retaken = Vec::new();
         loop {
-            let repeat = measure::take(&bench, self.environment, plane, job)?;
-            match repeat {
-                Some(repeat) if repeat.verdict == Verdict::Void && left > 0 => left -= 1,
-                repeat => return Ok(repeat),
+            let taken = measure::take(&bench, self.environment, plane, job)?;
+            match taken {
+                Some(repeat) if repeat.verdict == Verdict::Void && retaken.len() < RETAKES => {
+                    retaken.push(repeat.reasons.join("; "));
+                }
+                Some(repeat) if !retaken.is_empty() => {
+                    let repeat = Repeat { retaken, ..repeat };
+                    folder::save_repeat(self.dir, &repeat)?;
+                    return Ok(Some(repeat));
+                }
+                taken => return Ok(taken),
             }
         }
     }

@@ -26,6 +26,10 @@ enum What {
     Cost(bench::cost::Args),
     /// Memory, CPU and delays of a control plane with thousands of sidecars.
     Scale(bench::scale::Args),
+    /// Makes pages, tables and figures anew from the raw data of runs.
+    Report(bench::report::again::Args),
+    /// Says what changed between two runs beyond their noise.
+    Compare(bench::compare::Args),
     /// The bare relay that `cost` measures against.
     #[command(hide = true)]
     Relay(bench::cost::RelayArgs),
@@ -54,6 +58,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Capacity(args) => bench::capacity::run(&args),
         What::Cost(args) => bench::cost::run(&args),
         What::Scale(args) => bench::scale::run(&args),
+        What::Report(args) => bench::report::again::run(&args),
+        What::Compare(args) => bench::compare::run(&args),
         What::Relay(args) => bench::cost::relay(&args),
         What::Place { placing, program } => Err(bench::process::place(&placing, &program)),
     }

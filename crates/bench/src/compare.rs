@@ -1,0 +1,281 @@
+//! `leno bench compare`: what changed between two runs beyond their noise. Cells are paired by
+//! everything that makes them; a change is shown only where intervals part. Measures nothing.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use comfy_table::{CellAlignment, LineStyle, Table as Terminal, presets};
+use serde::Serialize;
+
+use crate::figures::number;
+use crate::report::content::{Column, Entry, Row, Table};
+use crate::report::markdown;
+use crate::results::{Cell, Estimate, Metric, Run, Verdict, folder};
+
+/// Options of `leno bench compare`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// Folder of the run before
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Folder of the run after
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Also shows what did not change
+    #[arg(long)]
+    pub all: bool,
+    /// Writes a Markdown table to this file
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Writes all comparisons as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Fails when anything got worse beyond noise
+    #[arg(long)]
+    pub fail_on_regression: bool,
+}
+
+/// One metric of one cell in both runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Change {
+    /// The cell's name, as of its files.
+    pub cell: String,
+    /// The metric's name.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Value and ends of the interval.
+    pub before: [f64; 3],
+    /// As `before`.
+    pub after: [f64; 3],
+    /// After over before.
+    pub ratio: Option<f64>,
+    /// `better`, `worse`, or `none shown`.
+    pub change: &'static str,
+}
+
+const METRICS: [Metric; 9] = [
+    Metric::P50,
+    Metric::P90,
+    Metric::P99,
+    Metric::P999,
+    Metric::Rate,
+    Metric::CpuPerThousand,
+    Metric::Cpu,
+    Metric::Memory,
+    Metric::GatewayCpu,
+];
+
+/// Compares, prints and writes what is asked for.
+///
+/// # Errors
+/// When a folder holds no run of this layout, when the two have no cell in common, or, where that
+/// is asked for, when something got worse.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let (before, after) = (open(&args.before)?, open(&args.after)?);
+    let (changes, notes) = compare(&before, &after);
+    ensure!(
+        !changes.is_empty(),
+        "the two runs have no valid cell in common: {}",
+        notes.join("; ")
+    );
+    let shown: Vec<&Change> = changes
+        .iter()
+        .filter(|change| args.all || change.change != NONE_SHOWN)
+        .collect();
+    let count = changes.len();
+    match shown.is_empty() {
+        true => println!("no change is shown in any of {count} figures"),
+        false => println!("{}", terminal(&shown)),
+    }
+    notes.iter().for_each(|note| println!("note: {note}"));
+    if let Some(path) = &args.markdown {
+        folder::write_whole(path, markdown::table_text(&table(&shown, count)).as_bytes())?;
+    }
+    if let Some(path) = &args.json {
+        folder::write_whole(path, &serde_json::to_vec_pretty(&changes)?)?;
+    }
+    let worse = changes
+        .iter()
+        .filter(|change| change.change == WORSE)
+        .count();
+    if args.fail_on_regression && worse > 0 {
+        bail!("{worse} of {count} figures got worse beyond noise");
+    }
+    Ok(())
+}
+
+const NONE_SHOWN: &str = "none shown";
+const WORSE: &str = "worse";
+const BETTER: &str = "better";
+
+fn open(dir: &Path) -> anyhow::Result<Run> {
+    folder::open(dir).with_context(|| {
+        format!(
+            "{} is not the folder of a run: give one that leno bench wrote",
+            dir.display()
+        )
+    })
+}
+
+/// Every metric of every pair of valid cells, and what was left out and why.
+fn compare(before: &Run, after: &Run) -> (Vec<Change>, Vec<String>) {
+    let (mut changes, mut notes) = (Vec::new(), Vec::new());
+    if before.environment.cpu_model != after.environment.cpu_model
+        || before.environment.kernel != after.environment.kernel
+        || before.settings.environment != after.settings.environment
+    {
+        notes.push(
+            "the runs were taken on different machines, kernels or environments: differences may \
+             be theirs"
+                .to_owned(),
+        );
+    }
+    for cell in &before.cells {
+        let slug = cell.key.slug();
+        let Some(other) = after.cells.iter().find(|other| other.key == cell.key) else {
+            notes.push(format!("{slug} is in the run before only"));
+            continue;
+        };
+        match [cell, other]
+            .iter()
+            .find(|cell| cell.verdict() != Verdict::Valid)
+        {
+            Some(doubtful) => notes.push(format!("{slug} is {}", doubtful.verdict().name())),
+            None => changes.extend(METRICS.iter().filter_map(|&it| change(cell, other, it))),
+        }
+    }
+    let unknown = |cell: &&Cell| !before.cells.iter().any(|other| other.key == cell.key);
+    let only_after = after.cells.iter().filter(unknown);
+    notes.extend(only_after.map(|cell| format!("{} is in the run after only", cell.key.slug())));
+    (changes, notes)
+}
+
+fn change(before: &Cell, after: &Cell, metric: Metric) -> Option<Change> {
+    let (old, new) = (metric.of(before)?, metric.of(after)?);
+    let more = match metric.more_is_better() {
+        true => BETTER,
+        false => WORSE,
+    };
+    let less = if more == BETTER { WORSE } else { BETTER };
+    let ends = |estimate: Estimate| [estimate.value, estimate.low, estimate.high];
+    Some(Change {
+        cell: before.key.slug(),
+        metric: metric.name(),
+        unit: metric.unit(),
+        before: ends(old),
+        after: ends(new),
+        ratio: (old.value != 0.0).then(|| new.value / old.value),
+        change: match new.against(&old) {
+            Some(Ordering::Greater) => more,
+            Some(_) => less,
+            None => NONE_SHOWN,
+        },
+    })
+}
+
+fn words(change: &Change) -> [String; 6] {
+    let value = |[value, low, high]: [f64; 3]| {
+        let words = number::significant;
+        format!("{} ({} – {})", words(value), words(low), words(high))
+    };
+    let ratio = change
+        .ratio
+        .map(|ratio| format!("{}{} %", sign(ratio), percent(ratio)));
+    [
+        change.cell.clone(),
+        format!("{}, {}", change.metric, change.unit),
+        value(change.before),
+        value(change.after),
+        ratio.unwrap_or_else(|| crate::table::NOTHING.to_owned()),
+        change.change.to_owned(),
+    ]
+}
+
+fn sign(ratio: f64) -> &'static str {
+    if ratio > 1.0 { "+" } else { "" }
+}
+
+fn percent(ratio: f64) -> String {
+    number::significant((ratio - 1.0) * 100.0)
+}
+
+const TITLES: [&str; 6] = ["cell", "metric", "before", "after", "by", "change"];
+
+fn terminal(changes: &[&Change]) -> String {
+    let mut table = Terminal::new();
+    let style = presets::UTF8_NO_BORDERS.row_separator(LineStyle::none());
+    table.load_style(style).set_header(TITLES);
+    for column in table.column_iter_mut().skip(2).take(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.add_rows(changes.iter().map(|change| words(change)));
+    table.trim_fmt()
+}
+
+fn table(changes: &[&Change], count: usize) -> Table {
+    let column = |(index, title)| match (2..5).contains(&index) {
+        true => Column::number(title),
+        false => Column::words(title),
+    };
+    Table {
+        caption: "What changed beyond noise".to_owned(),
+        columns: TITLES.into_iter().enumerate().map(column).collect(),
+        rows: changes
+            .iter()
+            .map(|change| Row::plain(words(change).map(Entry::words).into()))
+            .collect(),
+        notes: vec![format!(
+            "{} of {count} figures are shown. A change is one where the 95 % intervals over \
+             repeats part.",
+            changes.len()
+        )],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::sample;
+
+    fn slower(run: &mut Run) {
+        let repeats = run.cells[3].repeats.iter_mut();
+        for latencies in repeats.map(|repeat| &mut repeat.latencies.intended) {
+            latencies.reset();
+            (1..=5_000_u64).for_each(|step| latencies.record(step * 1_500).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_run_does_not_differ_from_itself() {
+        let run = sample::full_run();
+        let (changes, notes) = compare(&run, &run);
+        assert!(!changes.is_empty() && notes.is_empty());
+        assert!(changes.iter().all(|change| change.change == NONE_SHOWN));
+    }
+
+    #[test]
+    fn more_latency_is_worse_and_less_is_better() {
+        let (before, mut after) = (sample::full_run(), sample::full_run());
+        slower(&mut after);
+        let worse: Vec<Change> = compare(&before, &after).0;
+        let worse: Vec<&Change> = worse.iter().filter(|it| it.change != NONE_SHOWN).collect();
+        assert_eq!(worse.len(), 3, "{worse:?}");
+        assert!(worse.iter().all(|change| change.change == WORSE));
+        assert!((worse[0].ratio.unwrap() - 1.5).abs() < 0.01);
+        let better = compare(&after, &before).0;
+        assert_eq!(better.iter().filter(|it| it.change == BETTER).count(), 3);
+    }
+
+    #[test]
+    fn cells_of_one_run_only_and_doubtful_ones_are_named() {
+        let (mut before, mut after) = (sample::full_run(), sample::full_run());
+        before.cells.remove(0);
+        after.cells.remove(1);
+        after.cells[1].repeats[0].verdict = Verdict::Saturated;
+        let notes = compare(&before, &after).1;
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes.iter().any(|note| note.ends_with("is saturated")));
+    }
+}
