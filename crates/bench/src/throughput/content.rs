@@ -37,8 +37,8 @@ fn summary(run: &Run) -> String {
         .collect();
     let connections: Vec<String> = settings.connections.iter().map(u32::to_string).collect();
     format!(
-        "The links {} of the bookinfo sample ({} application) behind a gateway, a closed loop of {} \
-         connections, {} × {} s in each cell after {} s of warm-up.",
+        "The links {} of the bookinfo sample ({} application) behind a gateway, a closed loop of \
+         {} connections, {} × {} s in each cell after {} s of warm-up.",
         standard::list(&links),
         settings.application.name(),
         standard::list(&connections),
