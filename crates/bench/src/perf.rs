@@ -44,7 +44,8 @@ pub(crate) fn check() -> anyhow::Result<()> {
     )?;
     ensure!(
         output.status.success(),
-        "perf may not record here (kernel.perf_event_paranoid, or a container without the right): {}",
+        "perf may not record here (kernel.perf_event_paranoid, or a container without the \
+         right): {}",
         last_line(&output.stderr)
     );
     Ok(())

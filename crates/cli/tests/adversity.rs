@@ -1,6 +1,6 @@
-//! What `leno bench latency` does when things go wrong on its way: proxies that die or answer errors,
-//! programs that are missing, a disk that is full, more load than can be made. On loopback; what was
-//! measured before must still be there. No assertion on a time.
+//! What `leno bench latency` does when things go wrong on its way: proxies that die or answer
+//! errors, programs that are missing, a disk that is full, more load than can be made. On loopback;
+//! what was measured before must still be there. No assertion on a time.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

@@ -1,5 +1,5 @@
-//! `leno bench capacity` from the command line: a search on loopback, gone on with from what it left;
-//! no assertion on what is found.
+//! `leno bench capacity` from the command line: a search on loopback, gone on with from what it
+//! left; no assertion on what is found.
 
 use std::fs;
 use std::path::Path;

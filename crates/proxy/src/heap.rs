@@ -1,6 +1,6 @@
 //! Gives memory back to the kernel after a storm of connections, or of news: what handshakes and
-//! messages leave behind is free but scattered. Called by the quiet thread and, for their own, by workers; the one file here
-//! that may call into libc.
+//! messages leave behind is free but scattered. Called by the quiet thread and, for their own, by
+//! workers; the one file here that may call into libc.
 #![allow(unsafe_code)]
 
 /// Connections, or listeners, that must have come or gone since the last time to make it worth the

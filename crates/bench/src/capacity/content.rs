@@ -1,5 +1,5 @@
-//! The report of a search: what was found, latency against rate with the objective as a line, and what
-//! was used on the way. Pure.
+//! The report of a search: what was found, latency against rate with the objective as a line, and
+//! what was used on the way. Pure.
 
 use super::{found, table};
 use crate::figures::{self, series};
@@ -72,11 +72,15 @@ fn rates(run: &Run) -> Table {
     Table {
         caption: table::caption(run),
         columns: table::COLUMNS.iter().enumerate().map(column).collect(),
-        rows: found(run).into_iter().zip(table::rows(run)).map(row).collect(),
+        rows: found(run)
+            .into_iter()
+            .zip(table::rows(run))
+            .map(row)
+            .collect(),
         notes: vec![
             "CPU, memory and latencies are those at the rate that is kept. The last column is the \
-             lowest rate that is not kept, and why; where it says machine-bound, the data plane may \
-             keep more on a larger machine."
+             lowest rate that is not kept, and why; where it says machine-bound, the data plane \
+             may keep more on a larger machine."
                 .to_owned(),
         ],
     }

@@ -73,8 +73,8 @@ fn chart(run: &Run, compared: &Compared, least: Telemetry) -> Chart {
         unit: compared.unit,
         lines,
         notes: vec![format!(
-            "Over the same cell with telemetry {}: the median of the differences, repeat by repeat, \
-             and their range.",
+            "Over the same cell with telemetry {}: the median of the differences, repeat by \
+             repeat, and their range.",
             least.name()
         )],
         ..Chart::default()

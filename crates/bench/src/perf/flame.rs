@@ -39,8 +39,8 @@ pub(crate) fn svg(title: &str, stacks: &Stacks) -> String {
          Consolas, monospace\" font-size=\"11\">\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
          <text x=\"{MARGIN}\" y=\"18\" font-size=\"14\" fill=\"#1f2430\">{title}</text>\n\
-         <text x=\"{MARGIN}\" y=\"34\" fill=\"#5b6472\">{} samples; width is the share of CPU time, \
-         blue is the kernel, a frame calls those above it</text>\n",
+         <text x=\"{MARGIN}\" y=\"34\" fill=\"#5b6472\">{} samples; width is the share of CPU \
+          time, blue is the kernel, a frame calls those above it</text>\n",
         root.samples,
         title = escape(title),
     );
@@ -111,7 +111,8 @@ impl Drawing<'_> {
         let _ = write!(
             self.out,
             "<g><title>{} · {share:.1} %, {} samples</title>\
-             <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"1\" fill=\"{}\"/>",
+             <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"1\" \
+             fill=\"{}\"/>",
             escape(shown),
             call.samples,
             (width - 0.4).max(0.2),

@@ -18,16 +18,18 @@ pub(crate) fn value(run: &Run) -> Value {
 
 fn result(run: &Run, repeat: &Repeat) -> Value {
     let name = label(&run.id, &repeat.key, run.settings.extra_labels.as_deref());
+    let sidecars = [
+        usage("client", &repeat.client),
+        usage("server", &repeat.server),
+    ];
+    let sidecars: Vec<Value> = sidecars.into_iter().flatten().collect();
     json!({
         "name": name,
         "start_time": repeat.started,
         "end_time": end(repeat),
         "latencies_ms": latencies(repeat),
         "actual_qps": repeat.achieved_qps,
-        "sidecars": [usage("client", &repeat.client), usage("server", &repeat.server)]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<Value>>(),
+        "sidecars": sidecars,
         "performance_test_config": test_config(run, repeat),
         "mesh_config": mesh_config(run, repeat),
         "environment": environment(run),

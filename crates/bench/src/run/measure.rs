@@ -81,7 +81,8 @@ pub(super) fn take(
     Ok(Some(repeat))
 }
 
-/// Runs a cell once more with perf at its sidecars; their stacks, or `None` when it was interrupted.
+/// Runs a cell once more with perf at its sidecars; their stacks, or `None` when it was
+/// interrupted.
 pub(super) fn profile(
     bench: &Bench<'_>,
     environment: &mut dyn Environment,

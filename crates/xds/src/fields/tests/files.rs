@@ -164,8 +164,11 @@ fn text_length(rest: &str, quote: char) -> usize {
 
 /// Where cargo keeps the sources of the crate that has the files.
 fn folder() -> PathBuf {
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--offline"])
+        // Crates for other platforms may never have been fetched.
+        .args(["--filter-platform", &platform])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
