@@ -11,6 +11,7 @@ mod run;
 
 pub mod dataplane;
 pub mod environment;
+pub mod loader;
 
 pub mod cgroup;
 pub mod interrupt;

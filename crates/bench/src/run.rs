@@ -9,6 +9,7 @@ use crate::dataplane::DataPlane;
 use crate::dataplane::programs::Programs;
 use crate::environment::{self, Environment, Purpose};
 use crate::interrupt::Interrupt;
+use crate::loader::{self, Loader};
 use crate::results::{
     self, CellKey, EnvironmentKind, Experiment, Repeat, Run, SCHEMA, Settings, Verdict, folder,
 };
@@ -66,11 +67,18 @@ fn run(prepare: impl FnOnce(&Path) -> anyhow::Result<Prepared>) -> anyhow::Resul
         mut run,
         dir,
         planes,
+        loader,
         mut environment,
     } = prepare(&launcher)?;
-    describe(&mut run.environment, environment.as_ref(), &planes)?;
+    describe(&mut run.environment, environment.as_ref(), &planes, &loader)?;
     folder::save_run(&dir, &run)?;
-    let measured = measure_all(&mut run, &dir, &planes, environment.as_mut(), &interrupt);
+    let measured = measure_all(
+        &mut run,
+        &dir,
+        (&planes, &loader),
+        environment.as_mut(),
+        &interrupt,
+    );
     drop(environment);
     let finished = finish(&run, &dir);
     let go_on = go_on(&run, &dir);
@@ -91,12 +99,15 @@ struct Prepared {
     dir: PathBuf,
     /// Those that its settings name.
     planes: Vec<Box<dyn DataPlane>>,
+    loader: Loader,
     environment: Box<dyn Environment>,
 }
 
 fn prepare_again(dir: &Path, programs: &Programs, launcher: &Path) -> anyhow::Result<Prepared> {
     let run = folder::open(dir)?;
     let planes = planes::named(&run.settings.data_planes, programs)?;
+    loader::same(run.settings.load, programs.load.tool)?;
+    let loader = Loader::find(&run.settings, &programs.load, launcher)?;
     let kind = Some(run.settings.environment);
     let purpose = Purpose {
         settings: &run.settings,
@@ -108,6 +119,7 @@ fn prepare_again(dir: &Path, programs: &Programs, launcher: &Path) -> anyhow::Re
         run,
         dir: dir.to_path_buf(),
         planes,
+        loader,
         environment,
     })
 }
@@ -127,7 +139,9 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
         "{} holds a run: use --resume, or another --out",
         dir.display()
     );
+    settings.load = programs.load.tool.unwrap_or(settings.load);
     let named = planes::named(&settings.data_planes, &programs)?;
+    let loader = Loader::find(&settings, &programs.load, launcher)?;
     let purpose = Purpose {
         settings: &settings,
         programs: &programs,
@@ -150,6 +164,7 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
         run: new_run(settings, notes, &stamp),
         dir,
         planes,
+        loader,
         environment,
     })
 }
@@ -177,6 +192,7 @@ fn describe(
     described: &mut results::Environment,
     environment: &dyn Environment,
     planes: &[Box<dyn DataPlane>],
+    loader: &Loader,
 ) -> anyhow::Result<()> {
     let versions = planes.iter().map(|plane| plane.version());
     let versions = versions.collect::<anyhow::Result<Vec<_>>>()?;
@@ -185,6 +201,11 @@ fn describe(
         ensure!(
             *before == versions,
             "the run was begun with other programs: {before:?}, now {versions:?}"
+        );
+        let (before, now) = (&described.generator, loader.version());
+        ensure!(
+            *before == now,
+            "the run was begun with {before}, and now there is {now}"
         );
         return Ok(());
     }
@@ -195,6 +216,8 @@ fn describe(
     let mut notes = std::mem::take(&mut described.notes);
     *described = environment.describe();
     described.data_planes = versions;
+    described.generator = loader.version();
+    described.notes.extend(loader.notes());
     described.notes.extend(
         planes
             .iter()
@@ -207,7 +230,7 @@ fn describe(
 fn measure_all(
     run: &mut Run,
     dir: &Path,
-    planes: &[Box<dyn DataPlane>],
+    (planes, loader): (&[Box<dyn DataPlane>], &Loader),
     environment: &mut dyn Environment,
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
@@ -224,6 +247,7 @@ fn measure_all(
         shown.begins(job);
         let bench = Bench {
             settings: &settings,
+            loader,
             run_id: &run_id,
             dir,
             interrupt,

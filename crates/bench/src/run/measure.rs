@@ -13,6 +13,7 @@ use super::progress::Shown;
 use crate::dataplane::DataPlane;
 use crate::environment::{Environment, Placed, Usage};
 use crate::interrupt::Interrupt;
+use crate::loader::{Loader, Outcome};
 use crate::results::{Arrivals, CellKey, Link, Repeat, Settings, folder};
 
 /// Longer than any queue of a closed loop before a limited sidecar.
@@ -24,6 +25,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// What a repeat needs besides its job.
 pub(super) struct Bench<'a> {
     pub(super) settings: &'a Settings,
+    pub(super) loader: &'a Loader,
     pub(super) run_id: &'a str,
     pub(super) dir: &'a Path,
     pub(super) interrupt: &'a Interrupt,
@@ -48,8 +50,9 @@ pub(super) fn take(
     };
     let repeat = judge::repeat(&job.key, job.index, &outcome, usage);
     let (dir, slug) = (bench.dir, job.key.slug());
-    let fortio = serde_json::to_vec_pretty(&load::report::fortio(&outcome))?;
-    folder::write_whole(&folder::repeat_path(dir, &repeat, "fortio.json"), &fortio)?;
+    if let Some((ending, raw)) = &outcome.raw {
+        folder::write_whole(&folder::repeat_path(dir, &repeat, ending), raw)?;
+    }
     for (moment, pages) in [("before", before), ("after", placed.counters())] {
         for (side, text) in pages {
             let ending = format!("{}-{moment}.stats", side.name());
@@ -106,7 +109,7 @@ fn measure(
     environment: &dyn Environment,
     placed: &mut dyn Placed,
     plan: load::Plan,
-) -> anyhow::Result<Option<(load::Outcome, Usage)>> {
+) -> anyhow::Result<Option<(Outcome, Usage)>> {
     let mut ends = Ends {
         placed,
         opened: None,
@@ -114,7 +117,7 @@ fn measure(
         latest: Instant::now(),
         closed: None,
     };
-    let outcome = environment.generate(plan, &mut |progress| {
+    let outcome = environment.generate(bench.loader, plan, &mut |progress| {
         ends.meet(progress.phase);
         bench.shown.tick();
         if bench.interrupt.is_raised() {
