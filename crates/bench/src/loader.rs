@@ -54,19 +54,30 @@ impl Loader {
     /// Finds it. `launcher` is the `leno` command, which places processes.
     ///
     /// # Errors
-    /// When it is not there, with what to do; and when it cannot make this load.
-    pub fn find(settings: &Settings, options: &Options, launcher: &Path) -> anyhow::Result<Self> {
-        Ok(match settings.load {
+    /// When it is not there, with what to do.
+    pub fn find(tool: LoadTool, options: &Options, launcher: &Path) -> anyhow::Result<Self> {
+        Ok(match tool {
             LoadTool::Leno => Self::Leno,
-            LoadTool::Fortio => {
-                fortio::check(settings)?;
-                Self::Fortio(Fortio::find(options.fortio.as_deref(), launcher)?)
-            }
-            LoadTool::Jmeter => {
-                jmeter::check(settings)?;
-                Self::Jmeter(Jmeter::prepare(launcher)?)
-            }
+            LoadTool::Fortio => Self::Fortio(Fortio::find(options.fortio.as_deref(), launcher)?),
+            LoadTool::Jmeter => Self::Jmeter(Jmeter::prepare(launcher)?),
         })
+    }
+
+    /// Finds the one that a run is to have.
+    ///
+    /// # Errors
+    /// As [`Loader::find`]; and when it cannot make such a load.
+    pub(crate) fn of_run(
+        settings: &Settings,
+        options: &Options,
+        launcher: &Path,
+    ) -> anyhow::Result<Self> {
+        match settings.load {
+            LoadTool::Leno => {}
+            LoadTool::Fortio => fortio::check(settings)?,
+            LoadTool::Jmeter => jmeter::check(settings)?,
+        }
+        Self::find(settings.load, options, launcher)
     }
 
     /// Name and version.

@@ -107,7 +107,7 @@ fn prepare_again(dir: &Path, programs: &Programs, launcher: &Path) -> anyhow::Re
     let run = folder::open(dir)?;
     let planes = planes::named(&run.settings.data_planes, programs)?;
     loader::same(run.settings.load, programs.load.tool)?;
-    let loader = Loader::find(&run.settings, &programs.load, launcher)?;
+    let loader = Loader::of_run(&run.settings, &programs.load, launcher)?;
     let kind = Some(run.settings.environment);
     let purpose = Purpose {
         settings: &run.settings,
@@ -141,7 +141,7 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
     );
     settings.load = programs.load.tool.unwrap_or(settings.load);
     let named = planes::named(&settings.data_planes, &programs)?;
-    let loader = Loader::find(&settings, &programs.load, launcher)?;
+    let loader = Loader::of_run(&settings, &programs.load, launcher)?;
     let purpose = Purpose {
         settings: &settings,
         programs: &programs,

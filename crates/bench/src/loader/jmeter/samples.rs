@@ -81,7 +81,7 @@ mod tests {
         let (statuses, latencies) = parse(file.as_bytes(), window).unwrap();
         assert_eq!(statuses, BTreeMap::from([(0, 1), (200, 1), (503, 1)]));
         assert_eq!(latencies.len(), 3);
-        assert_eq!(latencies.min() / 1_000_000, 100);
+        assert_eq!(latencies.min().div_ceil(1_000_000), 100);
     }
 
     #[test]
