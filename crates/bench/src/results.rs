@@ -174,7 +174,8 @@ pub struct Repeat {
     pub window_seconds: f64,
     /// Requests asked for per second; `None` is a closed loop.
     pub asked_qps: Option<f64>,
-    /// Requests per second that the target took on inside the window (closed loop: answered, without error).
+    /// Requests per second that the target took on inside the window; in a closed loop, those that
+    /// it answered without an error.
     pub achieved_qps: f64,
     /// Requests of the window that came to an end, answered or failed, also after it.
     pub requests: u64,

@@ -44,7 +44,8 @@ fn run(tool: LoadTool, server: &Server) -> Option<Outcome> {
     let plan = load::Plan {
         connections: CONNECTIONS,
         rate: load::Rate::Max,
-        warm_up: Duration::from_secs(1),
+        // A Java machine is slow until it has compiled what it does.
+        warm_up: Duration::from_secs(seconds() / 2),
         duration: Duration::from_secs(seconds()),
         ..load::Plan::new(url)
     };

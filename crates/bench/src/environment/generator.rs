@@ -7,8 +7,8 @@ use anyhow::anyhow;
 
 use crate::loader::{Loader, Outcome};
 
-/// Runs `plan` by `loader` after `enter` has put the thread where it belongs; its threads go with it. There is
-/// no outcome when `watch` breaks.
+/// Runs `plan` by `loader` after `enter` has put the thread where it belongs; its threads and
+/// processes go with it. There is no outcome when `watch` breaks.
 ///
 /// # Errors
 /// When `enter` fails, or the plan cannot be run at all.
