@@ -139,7 +139,7 @@ fn ours(run: &Run, repeat: Option<&Repeat>) -> Columns {
 /// Of all parts that have a quota.
 fn parts(repeat: Option<&Repeat>) -> Columns {
     let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
-    let quantile = |q: f64| of(&|r| micros_at(&r.latencies.intended, q));
+    let quantile = |q: f64| of(&|r| micros_at(r.latencies.shown(), q));
     let all = |side: Side| of(&|r| side(r).map(quota_periods).unwrap_or_default());
     let spent = |side: Side| of(&|r| side(r).map(throttled_periods).unwrap_or_default());
     let cpu = |side: Side| of(&|r| side(r).map(milli_cores).unwrap_or_default());
