@@ -47,7 +47,7 @@ fn columns(run: &Run, repeat: Option<&Repeat>) -> Columns {
 fn harness(run: &Run, repeat: Option<&Repeat>) -> Columns {
     let extra = run.settings.extra_labels.as_deref();
     let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
-    let quantile = |q: f64| of(&|r| micros_at(&r.latencies.intended, q));
+    let quantile = |q: f64| of(&|r| micros_at(r.latencies.shown(), q));
     let cpu = |side: Side| of(&|r| side(r).map(milli_cores).unwrap_or_default());
     let memory = |side: Side| of(&|r| side(r).map(pss).unwrap_or_default());
     vec![
@@ -82,11 +82,11 @@ fn harness(run: &Run, repeat: Option<&Repeat>) -> Columns {
         ("RunType", of(&|_| "HTTP".to_owned())),
         (
             "min",
-            of(&|r| format!("{:.1}", micros(r.latencies.intended.min()))),
+            of(&|r| format!("{:.1}", micros(r.latencies.shown().min()))),
         ),
         (
             "max",
-            of(&|r| format!("{:.1}", micros(r.latencies.intended.max()))),
+            of(&|r| format!("{:.1}", micros(r.latencies.shown().max()))),
         ),
         ("p75", quantile(0.75)),
         ("errorPercent", of(&|r| error_percent(r))),
@@ -114,8 +114,8 @@ fn ours(run: &Run, repeat: Option<&Repeat>) -> Columns {
         ("Faults", of(&|r| r.faults.join("; "))),
         ("Requests", of(&|r| r.requests.to_string())),
         ("Errors", of(&|r| r.errors.to_string())),
-        ("LateSends", of(&|r| r.late.to_string())),
-        ("Unfinished", of(&|r| r.unfinished.to_string())),
+        ("LateSends", of(&|r| optional(r.late))),
+        ("Unfinished", of(&|r| optional(r.unfinished))),
         ("AchievedQPS", of(&|r| format!("{:.2}", r.achieved_qps))),
         ("TPS", of(&|r| format!("{:.2}", r.tps()))),
         ("LimitedBy", of(&|r| Limiter::of(r).kind().to_owned())),
@@ -141,7 +141,7 @@ fn ours(run: &Run, repeat: Option<&Repeat>) -> Columns {
 /// Of all parts that have a quota.
 fn parts(repeat: Option<&Repeat>) -> Columns {
     let of = |value: &dyn Fn(&Repeat) -> String| repeat.map(value).unwrap_or_default();
-    let quantile = |q: f64| of(&|r| micros_at(&r.latencies.intended, q));
+    let quantile = |q: f64| of(&|r| micros_at(r.latencies.shown(), q));
     let all = |side: Side| of(&|r| side(r).map(quota_periods).unwrap_or_default());
     let spent = |side: Side| of(&|r| side(r).map(throttled_periods).unwrap_or_default());
     let cpu = |side: Side| of(&|r| side(r).map(milli_cores).unwrap_or_default());
@@ -176,6 +176,10 @@ fn server(repeat: &Repeat) -> Option<&SidecarUsage> {
 
 fn gateway(repeat: &Repeat) -> Option<&SidecarUsage> {
     repeat.gateway.as_ref()
+}
+
+fn optional(count: Option<u64>) -> String {
+    count.map(|count| count.to_string()).unwrap_or_default()
 }
 
 fn micros_at(histogram: &Histogram<u64>, quantile: f64) -> String {

@@ -11,6 +11,7 @@ use anyhow::{bail, ensure};
 
 use crate::dataplane::programs::Programs;
 use crate::dataplane::{DataPlane, Side};
+use crate::loader::{Loader, Outcome};
 use crate::perf::Recording;
 use crate::results::{self, CellKey, EnvironmentKind, Link, Settings, SidecarUsage, Telemetry};
 
@@ -93,16 +94,17 @@ pub trait Environment {
     /// When one does not come up, with its last words.
     fn place(&mut self, plane: &dyn DataPlane, key: &CellKey) -> anyhow::Result<Box<dyn Placed>>;
 
-    /// Runs the generator where it disturbs the sidecars least. `watch` is told of each phase as
+    /// Runs the load tool where it disturbs the sidecars least. `watch` is told of each phase as
     /// it begins, and several times a second; when it breaks, there is no outcome.
     ///
     /// # Errors
     /// When the plan cannot be run at all.
     fn generate(
         &self,
+        loader: &Loader,
         plan: load::Plan,
         watch: &mut dyn FnMut(&load::Progress) -> ControlFlow<()>,
-    ) -> anyhow::Result<Option<load::Outcome>>;
+    ) -> anyhow::Result<Option<Outcome>>;
 }
 
 /// A path from the generator to the server. Dropping it ends its sidecars.

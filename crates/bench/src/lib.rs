@@ -12,6 +12,7 @@ mod run;
 
 pub mod dataplane;
 pub mod environment;
+pub mod loader;
 
 pub mod cgroup;
 pub mod interrupt;

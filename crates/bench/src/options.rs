@@ -10,8 +10,8 @@ use harness_file::HarnessFile;
 
 use crate::dataplane::programs::Programs;
 use crate::results::{
-    Application, Arrivals, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS, SampleLimits,
-    Settings, Telemetry,
+    Application, Arrivals, EnvironmentKind, Experiment, Link, LoadTool, Mode, SIDECAR_MILLIS,
+    SampleLimits, Settings, Telemetry,
 };
 use crate::run::Task;
 
@@ -151,6 +151,7 @@ pub(crate) fn defaults(experiment: Experiment, quick: bool) -> Settings {
         scale: 1.0,
         application: Application::Static,
         sample: SampleLimits::default(),
+        load: LoadTool::Leno,
         payload_bytes: 1024,
         duration_seconds,
         warmup_seconds,

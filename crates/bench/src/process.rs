@@ -99,6 +99,17 @@ pub fn usable_cpus() -> Vec<usize> {
         .collect()
 }
 
+/// What a child said last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// This.
+    Line(String),
+    /// Nothing yet.
+    Nothing,
+    /// All that it will: it has closed its output.
+    Ended,
+}
+
 /// A running child, the leader of its process group. Dropping it ends the group and waits for it.
 #[derive(Debug)]
 pub struct Child {
@@ -228,6 +239,30 @@ impl Child {
         Pid::from_child(&self.process)
     }
 
+    /// The next line of its standard output, if there is one within this time.
+    pub fn said_within(&self, time: Duration) -> Said {
+        match self.stdout.recv_timeout(time) {
+            Ok(line) => Said::Line(line),
+            Err(RecvTimeoutError::Timeout) => Said::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Said::Ended,
+        }
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// When it did not end well, with its last words.
+    pub fn succeed(&mut self) -> anyhow::Result<()> {
+        if !self.is_reaped {
+            let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            waitid(WaitId::Pid(self.id()), end)?;
+        }
+        match self.reap()?.success() {
+            true => Ok(()),
+            false => Err(self.ended()),
+        }
+    }
+
     fn ended(&mut self) -> anyhow::Error {
         let status = self
             .reap()
@@ -235,7 +270,8 @@ impl Child {
         self.failure(&format!("ended: {status}"))
     }
 
-    fn failure(&self, what: &str) -> anyhow::Error {
+    /// What it did wrong, with its last words.
+    pub fn failure(&self, what: &str) -> anyhow::Error {
         // A program that has just ended may have said why in its last moment.
         let _ = self.all_said.recv_timeout(LAST_WORDS);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);

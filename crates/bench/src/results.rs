@@ -17,8 +17,8 @@ pub(crate) mod random;
 pub(crate) mod sample;
 
 pub use cell::{
-    Application, Arrivals, CellKey, EnvironmentKind, Experiment, Link, Mode, SIDECAR_MILLIS,
-    SampleLimits, Telemetry,
+    Application, Arrivals, CellKey, EnvironmentKind, Experiment, Link, LoadTool, Mode,
+    SIDECAR_MILLIS, SampleLimits, Telemetry,
 };
 pub use estimate::{Estimate, Resampled};
 pub use metric::Metric;
@@ -84,6 +84,9 @@ pub struct Settings {
     /// What the sample may use besides its sidecars.
     #[serde(default)]
     pub sample: SampleLimits,
+    /// What makes the requests.
+    #[serde(default)]
+    pub load: LoadTool,
     /// Bytes of the answer's body.
     pub payload_bytes: u64,
     /// Seconds of one repeat's measured window.
@@ -180,17 +183,19 @@ pub struct Repeat {
     pub window_seconds: f64,
     /// Requests asked for per second; `None` is a closed loop.
     pub asked_qps: Option<f64>,
-    /// Requests per second that the target took on inside the window (closed loop: answered).
+    /// Requests per second that the target took on inside the window; in a closed loop, those that
+    /// it answered without an error.
     pub achieved_qps: f64,
     /// Requests of the window that came to an end, answered or failed, also after it.
     pub requests: u64,
     /// Failed requests: no answer, or a status of 400 and above.
     pub errors: u64,
-    /// Sends that left more than 1 ms after their intended time while their connection was free.
-    pub late: u64,
+    /// Sends that left more than 1 ms after their intended time while their connection was free;
+    /// `None` where the load tool does not say.
+    pub late: Option<u64>,
     /// Requests of the schedule that were never sent, since no connection became free. They are in
-    /// no histogram.
-    pub unfinished: u64,
+    /// no histogram. `None` where the load tool does not say.
+    pub unfinished: Option<u64>,
     /// Answers per HTTP status; key 0 counts requests without a status.
     pub statuses: std::collections::BTreeMap<u16, u64>,
     /// Share of one CPU that the generator used, 0 to its number of threads.
@@ -245,10 +250,21 @@ impl Repeat {
 /// Latency of answered requests inside the window, in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Latencies {
-    /// From the intended send time: includes what a stalled target made others wait.
+    /// From the intended send time: includes what a stalled target made others wait. Empty where
+    /// the load tool knows of no such time.
     pub intended: Histogram<u64>,
     /// From the actual send.
     pub sent: Histogram<u64>,
+}
+
+impl Latencies {
+    /// What figures and tables are of: from the intended time, where that is known.
+    pub fn shown(&self) -> &Histogram<u64> {
+        match self.intended.is_empty() {
+            true => &self.sent,
+            false => &self.intended,
+        }
+    }
 }
 
 impl Default for Latencies {

@@ -10,6 +10,7 @@ use crate::dataplane::DataPlane;
 use crate::dataplane::programs::Programs;
 use crate::environment::{self, Environment, Purpose};
 use crate::interrupt::Interrupt;
+use crate::loader::{self, Loader};
 use crate::results::{
     self, CellKey, EnvironmentKind, Experiment, Mode, Run, SCHEMA, Settings, Telemetry, folder,
 };
@@ -65,15 +66,17 @@ fn run(prepare: impl FnOnce(&Path) -> anyhow::Result<Prepared>) -> anyhow::Resul
         mut run,
         dir,
         planes,
+        loader,
         mut environment,
     } = prepare(&launcher)?;
-    describe(&mut run.environment, environment.as_ref(), &planes)?;
+    describe(&mut run.environment, environment.as_ref(), &planes, &loader)?;
     folder::save_run(&dir, &run)?;
     let mut session = Session {
         shown: Shown::begin(&run, &dir, jobs_left(&run)),
         run: &mut run,
         dir: &dir,
         planes: &planes,
+        loader: &loader,
         environment: environment.as_mut(),
         interrupt: &interrupt,
     };
@@ -150,12 +153,15 @@ struct Prepared {
     dir: PathBuf,
     /// Those that its settings name.
     planes: Vec<Box<dyn DataPlane>>,
+    loader: Loader,
     environment: Box<dyn Environment>,
 }
 
 fn prepare_again(dir: &Path, programs: &Programs, launcher: &Path) -> anyhow::Result<Prepared> {
     let run = folder::open(dir)?;
     let planes = planes::named(&run.settings.data_planes, programs)?;
+    loader::same(run.settings.load, programs.load.tool)?;
+    let loader = Loader::of_run(&run.settings, &programs.load, launcher)?;
     let kind = Some(run.settings.environment);
     let purpose = Purpose {
         settings: &run.settings,
@@ -167,6 +173,7 @@ fn prepare_again(dir: &Path, programs: &Programs, launcher: &Path) -> anyhow::Re
         run,
         dir: dir.to_path_buf(),
         planes,
+        loader,
         environment,
     })
 }
@@ -186,7 +193,9 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
         "{} holds a run: use --resume, or another --out",
         dir.display()
     );
+    settings.load = programs.load.tool.unwrap_or(settings.load);
     let named = planes::named(&settings.data_planes, &programs)?;
+    let loader = Loader::of_run(&settings, &programs.load, launcher)?;
     let purpose = Purpose {
         settings: &settings,
         programs: &programs,
@@ -210,6 +219,7 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
         run: new_run(settings, notes, &stamp),
         dir,
         planes,
+        loader,
         environment,
     })
 }
@@ -254,6 +264,7 @@ fn describe(
     described: &mut results::Environment,
     environment: &dyn Environment,
     planes: &[Box<dyn DataPlane>],
+    loader: &Loader,
 ) -> anyhow::Result<()> {
     let versions = planes.iter().map(|plane| plane.version());
     let versions = versions.collect::<anyhow::Result<Vec<_>>>()?;
@@ -262,6 +273,11 @@ fn describe(
         ensure!(
             *before == versions,
             "the run was begun with other programs: {before:?}, now {versions:?}"
+        );
+        let (before, now) = (&described.generator, loader.version());
+        ensure!(
+            *before == now,
+            "the run was begun with {before}, and now there is {now}"
         );
         return Ok(());
     }
@@ -272,6 +288,8 @@ fn describe(
     let mut notes = std::mem::take(&mut described.notes);
     *described = environment.describe();
     described.data_planes = versions;
+    described.generator = loader.version();
+    described.notes.extend(loader.notes());
     described.notes.extend(
         planes
             .iter()

@@ -6,7 +6,7 @@ use crate::{
     clock::{self, MILLISECOND, SECOND},
     schedule::Schedule,
     setup::Setup,
-    tally::{Failure, Tally},
+    tally::{ERROR_STATUS_MIN, Failure, Tally},
 };
 use std::sync::{
     Arc,
@@ -194,7 +194,8 @@ impl Ledger {
     #[inline]
     pub(crate) fn answered(&mut self, request: &Request, status: u16, now: u64) {
         self.answers += 1;
-        self.tally.answers_in_window += u64::from(self.window.contains(now));
+        let is_good = status < ERROR_STATUS_MIN;
+        self.tally.answers_in_window += u64::from(is_good && self.window.contains(now));
         if request.measured {
             self.tally
                 .answered(status, now - request.intended, now - request.sent);

@@ -3,7 +3,7 @@
 use crate::{
     Failure, Plan, Rate,
     ledger::Window,
-    tally::{Tally, histogram},
+    tally::{ERROR_STATUS_MIN, Tally, histogram},
 };
 use hdrhistogram::Histogram;
 use std::{
@@ -52,7 +52,8 @@ pub struct Outcome {
     pub statuses: BTreeMap<u16, u64>,
     /// Requests per second asked for; none in a closed loop.
     pub asked_rate: Option<f64>,
-    /// Requests per second that the target took on during the window (closed loop: answered).
+    /// Requests per second that the target took on during the window (closed loop: answered, with a
+    /// status below 400).
     pub achieved_rate: f64,
     /// Requests that the schedule held for the window; 0 in a closed loop.
     pub scheduled: u64,
@@ -122,7 +123,7 @@ impl Outcome {
     pub fn errors(&self) -> u64 {
         let bad = self
             .statuses
-            .range(400..)
+            .range(ERROR_STATUS_MIN..)
             .map(|(_, count)| count)
             .sum::<u64>();
         self.failed() + bad

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// Longest time a histogram tells apart, in nanoseconds: one hour.
 const LONGEST: u64 = 3_600 * crate::clock::SECOND;
 
+/// An answer with this status, or a higher one, is an error.
+pub(crate) const ERROR_STATUS_MIN: u16 = 400;
+
 /// A histogram of nanoseconds with three significant digits.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, 3).expect("constant bounds are valid")
@@ -47,7 +50,7 @@ pub(crate) struct Tally {
     pub(crate) sends: u64,
     /// Sends during the window, whenever they were intended.
     pub(crate) sends_in_window: u64,
-    /// Answers during the window, whenever they were asked for.
+    /// Answers during the window that are no errors, whenever they were asked for.
     pub(crate) answers_in_window: u64,
     pub(crate) late_sends: u64,
     pub(crate) worst_lateness: u64,
@@ -103,7 +106,7 @@ impl Tally {
     pub(crate) fn answered(&mut self, status: u16, latency: u64, from_send: u64) {
         self.record(latency, from_send);
         self.statuses[usize::from(status).min(999)] += 1;
-        if status >= 400 {
+        if status >= ERROR_STATUS_MIN {
             self.failed.saturating_record(latency);
         }
     }

@@ -69,6 +69,15 @@ pub fn installed(given: Option<&Path>, name: &str) -> anyhow::Result<Option<Path
     Ok(in_path(name).or_else(|| system.into_iter().find(|file| file.is_file())))
 }
 
+/// A program in `$PATH`, or in `.venv` here or above our executable.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    let in_venv = || {
+        let mut files = virtual_environments().map(|venv| venv.join("bin").join(name));
+        files.find(|file| file.is_file())
+    };
+    in_path(name).or_else(in_venv)
+}
+
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)

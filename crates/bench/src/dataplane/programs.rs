@@ -1,10 +1,12 @@
-//! Where the data planes' programs are, as options that every experiment has.
+//! Where the data planes' programs are, and what makes the load, as options that every experiment
+//! has.
 
 use std::path::PathBuf;
 
 use super::command::Definition;
+use crate::loader;
 
-/// Where the data planes' programs are.
+/// The programs that take part.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Programs {
     /// leno-proxy [default: beside leno, or in $PATH]
@@ -25,6 +27,9 @@ pub struct Programs {
     /// A data plane of your own: NAME=COMMAND, or a YAML file; repeatable, see docs/bench.md
     #[arg(long, value_name = "PLANE", value_parser = parse_definition)]
     pub command: Vec<Definition>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
+    pub load: loader::Options,
 }
 
 fn parse_definition(text: &str) -> Result<Definition, String> {

@@ -15,6 +15,7 @@ use anyhow::{Context, bail, ensure};
 
 use super::{Environment, Placed, Purpose, generator, placement};
 use crate::dataplane::{DataPlane, InMesh, free_port};
+use crate::loader::{Loader, Outcome};
 use crate::machine;
 use crate::process::{self, pin_self, usable_cpus};
 use crate::results::{self, CellKey, EnvironmentKind, Limits, Link, Mode, Placement, Settings};
@@ -233,7 +234,6 @@ impl Environment for Local {
     fn describe(&self) -> results::Environment {
         results::Environment {
             kind: self.kind().name().to_owned(),
-            generator: format!("leno load {}", env!("CARGO_PKG_VERSION")),
             limits: self.limits(),
             placement: self.placement.clone(),
             cpu_source: format!("{} of each sidecar", self.groups),
@@ -261,12 +261,18 @@ impl Environment for Local {
 
     fn generate(
         &self,
+        loader: &Loader,
         mut plan: load::Plan,
         watch: &mut dyn FnMut(&load::Progress) -> ControlFlow<()>,
-    ) -> anyhow::Result<Option<load::Outcome>> {
+    ) -> anyhow::Result<Option<Outcome>> {
         plan.cpus.clone_from(&self.placement.generator);
         let enter = self.client.as_deref().map(enter).transpose()?;
-        generator::run(plan, move || enter.map_or(Ok(()), |enter| enter()), watch)
+        generator::run(
+            loader,
+            plan,
+            move || enter.map_or(Ok(()), |enter| enter()),
+            watch,
+        )
     }
 }
 

@@ -11,6 +11,7 @@ use anyhow::{Context, ensure};
 use super::{Environment, Placed, Purpose, generator, placement};
 use crate::cgroup::{Hierarchy, Limit};
 use crate::dataplane::{Certificates, DataPlane, Hop, Side};
+use crate::loader::{Loader, Outcome};
 use crate::machine;
 use crate::process::{Child, Placing, Program, pin_self, usable_cpus};
 use crate::results::{self, CellKey, EnvironmentKind, Limits, Link, Mode, Placement};
@@ -154,7 +155,6 @@ impl Environment for Loopback {
         };
         results::Environment {
             kind: self.kind().name().to_owned(),
-            generator: format!("leno load {}", env!("CARGO_PKG_VERSION")),
             limits: self.limits(),
             placement: self.placement.clone(),
             cpu_source,
@@ -190,11 +190,12 @@ impl Environment for Loopback {
 
     fn generate(
         &self,
+        loader: &Loader,
         mut plan: load::Plan,
         watch: &mut dyn FnMut(&load::Progress) -> ControlFlow<()>,
-    ) -> anyhow::Result<Option<load::Outcome>> {
+    ) -> anyhow::Result<Option<Outcome>> {
         plan.cpus.clone_from(&self.placement.generator);
-        generator::run(plan, || Ok(()), watch)
+        generator::run(loader, plan, || Ok(()), watch)
     }
 }
 

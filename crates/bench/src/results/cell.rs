@@ -133,6 +133,30 @@ impl Default for SampleLimits {
     }
 }
 
+/// What makes the requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadTool {
+    /// `leno load`.
+    #[default]
+    Leno,
+    /// fortio.
+    Fortio,
+    /// Apache JMeter.
+    Jmeter,
+}
+
+impl LoadTool {
+    /// The word used in options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Leno => "leno",
+            Self::Fortio => "fortio",
+            Self::Jmeter => "jmeter",
+        }
+    }
+}
+
 /// CPU limit of a sidecar in the reports' latency runs, in thousandths of a CPU.
 pub const SIDECAR_MILLIS: u32 = 1000;
 

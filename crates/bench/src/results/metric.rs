@@ -130,7 +130,7 @@ impl Metric {
             Some(quantile) => {
                 cell.percentile(quantile)?;
                 let repeats = cell.counted();
-                let histograms: Vec<_> = repeats.map(|repeat| &repeat.latencies.intended).collect();
+                let histograms: Vec<_> = repeats.map(|repeat| repeat.latencies.shown()).collect();
                 Resampled::percentile(&histograms, quantile).map(|nanos| nanos.scaled(1e-6))
             }
             None => Resampled::median(cell.counted().filter_map(|repeat| self.of_repeat(repeat))),
@@ -140,7 +140,7 @@ impl Metric {
     /// The number of a single repeat, under the same rules.
     pub fn of_repeat(self, repeat: &Repeat) -> Option<f64> {
         if let Some(quantile) = self.quantile() {
-            let nanos = pool::percentile(&repeat.latencies.intended, quantile);
+            let nanos = pool::percentile(repeat.latencies.shown(), quantile);
             return nanos.map(|nanos| count(nanos) / 1e6);
         }
         let key = &repeat.key;

@@ -38,7 +38,7 @@ impl Objective {
     /// all the same has shown that it can.
     pub fn missed(&self, repeat: &Repeat) -> Option<String> {
         let asked = repeat.asked_qps.unwrap_or(repeat.achieved_qps);
-        let lost = units::count(repeat.errors + repeat.unfinished);
+        let lost = units::count(repeat.errors + repeat.unfinished.unwrap_or(0));
         let share = lost / units::count(repeat.requests.max(1));
         let latency = pool::percentile(&repeat.latencies.intended, self.quantile);
         let latency = latency.map(|nanos| units::micros(nanos) / 1e3);
@@ -84,7 +84,7 @@ mod tests {
         check(|it| it.errors = 5, None);
         check(|it| it.errors = 6, Some("0.12 % failed or were never sent"));
         check(
-            |it| it.unfinished = 6,
+            |it| it.unfinished = Some(6),
             Some("0.12 % failed or were never sent"),
         );
         check(|it| it.achieved_qps = 980.0, Some("980/s were taken on"));

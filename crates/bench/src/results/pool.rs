@@ -21,7 +21,7 @@ pub fn empty() -> Histogram<u64> {
 /// The histograms of a cell's repeats, added.
 #[derive(Debug, Clone)]
 pub struct Pooled {
-    /// From the intended send time, nanoseconds.
+    /// From the intended send time, where the load tool knows it; nanoseconds.
     pub intended: Histogram<u64>,
     /// From the actual send, nanoseconds.
     pub sent: Histogram<u64>,
@@ -77,7 +77,7 @@ impl Cell {
             sent: empty(),
         };
         for repeat in self.counted() {
-            let added = pooled.intended.add(&repeat.latencies.intended);
+            let added = pooled.intended.add(repeat.latencies.shown());
             added.expect("an auto-resizing histogram takes any value");
             let added = pooled.sent.add(&repeat.latencies.sent);
             added.expect("an auto-resizing histogram takes any value");

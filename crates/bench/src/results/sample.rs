@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Application, Arrivals, Cell, CellKey, Environment, EnvironmentKind, Experiment, Latencies,
-    Link, Mode, Repeat, Run, SCHEMA, SIDECAR_MILLIS, SampleLimits, Settings, SidecarUsage,
-    Telemetry, Verdict,
+    Link, LoadTool, Mode, Repeat, Run, SCHEMA, SIDECAR_MILLIS, SampleLimits, Settings,
+    SidecarUsage, Telemetry, Verdict,
 };
 
 /// A run of `none`, `leno` and `envoy` over two connection counts, without cells.
@@ -83,6 +83,7 @@ fn settings() -> Settings {
         scale: 1.0,
         application: Application::Static,
         sample: SampleLimits::default(),
+        load: LoadTool::Leno,
         payload_bytes: 1024,
         duration_seconds: 5.0,
         warmup_seconds: 1.0,
@@ -138,8 +139,8 @@ fn of(key: CellKey) -> Repeat {
         achieved_qps: 1000.0,
         requests: 5_000,
         errors: 0,
-        late: 1,
-        unfinished: 0,
+        late: Some(1),
+        unfinished: Some(0),
         statuses: BTreeMap::from([(200, 5_000)]),
         generator_cores: Some(0.1),
         machine_idle: Some(0.5),

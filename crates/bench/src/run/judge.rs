@@ -2,20 +2,20 @@
 //! Pure. It only ever makes a repeat look worse.
 
 use crate::environment::Usage;
-use crate::results::{CellKey, Latencies, Repeat, SidecarUsage, Verdict};
+use crate::loader::Outcome;
+use crate::results::{CellKey, Latencies, Repeat, SidecarUsage, Verdict, pool};
 use crate::units;
 
 /// Below this share of idle time the machine itself is what was measured.
 const IDLE_MIN: f64 = 0.10;
 
 /// Puts a repeat together.
-pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: Usage) -> Repeat {
-    let generator_cores = outcome.generator.cpu.as_secs_f64() / outcome.plan.duration.as_secs_f64();
-    let (verdict, reasons) = verdict(&outcome.verdict, generator_cores, &usage);
-    let mut statuses = outcome.statuses.clone();
-    if outcome.failed() > 0 {
-        statuses.insert(0, outcome.failed());
-    }
+pub(super) fn repeat(key: &CellKey, index: u32, outcome: &Outcome, usage: Usage) -> Repeat {
+    let window_seconds = outcome.window.as_secs_f64();
+    let generator_cores = outcome
+        .generator_cpu
+        .map(|cpu| cpu.as_secs_f64() / window_seconds);
+    let (verdict, reasons) = verdict(&outcome.verdict, generator_cores.unwrap_or(0.0), &usage);
     let mut repeat = Repeat {
         key: key.clone(),
         index,
@@ -23,15 +23,15 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
         verdict,
         reasons,
         faults: Vec::new(),
-        window_seconds: outcome.plan.duration.as_secs_f64(),
+        window_seconds,
         asked_qps: outcome.asked_rate,
         achieved_qps: without_errors(outcome),
         requests: outcome.requests,
         errors: outcome.errors(),
-        late: outcome.late_sends,
+        late: outcome.late,
         unfinished: outcome.unfinished,
-        statuses,
-        generator_cores: Some(generator_cores),
+        statuses: outcome.statuses.clone(),
+        generator_cores,
         machine_idle: usage.machine_idle,
         machine_stolen: usage.machine_stolen,
         load_average: None,
@@ -42,20 +42,23 @@ pub(super) fn repeat(key: &CellKey, index: u32, outcome: &load::Outcome, usage: 
         client_application: usage.client_application,
         server_application: usage.server_application,
         latencies: Latencies {
-            intended: outcome.latency.clone(),
-            sent: outcome.latency_from_send.clone(),
+            intended: outcome.intended.clone().unwrap_or_else(pool::empty),
+            sent: outcome.sent.clone(),
         },
     };
     repeat.faults = faults(&repeat);
     repeat
 }
 
-/// What the target took on, less the share of it that failed: errors are not throughput.
-fn without_errors(outcome: &load::Outcome) -> f64 {
-    match outcome.requests {
-        0 => outcome.achieved_rate,
-        all => outcome.achieved_rate * (1.0 - units::count(outcome.errors()) / units::count(all)),
-    }
+/// What the target took on, less the share of it that failed: errors are not throughput. A closed
+/// loop counts good answers only.
+fn without_errors(outcome: &Outcome) -> f64 {
+    let all = units::count(outcome.requests.max(1));
+    let failed = match outcome.asked_rate {
+        Some(_) => units::count(outcome.errors()) / all,
+        None => 0.0,
+    };
+    outcome.achieved_rate * (1.0 - failed)
 }
 
 fn verdict(
@@ -104,10 +107,10 @@ fn faults(repeat: &Repeat) -> Vec<String> {
             repeat.errors, repeat.statuses
         ));
     }
-    if repeat.unfinished > 0 && repeat.verdict == Verdict::Valid {
+    let unfinished = repeat.unfinished.unwrap_or(0);
+    if unfinished > 0 && repeat.verdict == Verdict::Valid {
         faults.push(format!(
-            "{} requests were never sent and are missing from the tail",
-            repeat.unfinished
+            "{unfinished} requests were never sent and are missing from the tail"
         ));
     }
     let (key, mode) = (&repeat.key, repeat.key.mode);
@@ -156,7 +159,7 @@ mod tests {
     #[test]
     fn requests_never_sent_are_a_fault_of_a_valid_repeat_only() {
         let mut repeat = sample::repeat("leno", 0);
-        repeat.unfinished = 3;
+        repeat.unfinished = Some(3);
         assert!(faults(&repeat)[0].starts_with("3 requests were never sent"));
         repeat.verdict = Verdict::Saturated;
         assert_eq!(faults(&repeat), Vec::<String>::new());

@@ -13,6 +13,7 @@ use super::progress::Shown;
 use crate::dataplane::DataPlane;
 use crate::environment::{Environment, Placed, Usage};
 use crate::interrupt::Interrupt;
+use crate::loader::{Loader, Outcome};
 use crate::perf::{Recording, Stacks};
 use crate::results::{Arrivals, CellKey, Link, Repeat, Settings, folder};
 
@@ -28,6 +29,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// What a repeat needs besides its job.
 pub(super) struct Bench<'a> {
     pub(super) settings: &'a Settings,
+    pub(super) loader: &'a Loader,
     pub(super) run_id: &'a str,
     pub(super) dir: &'a Path,
     pub(super) interrupt: &'a Interrupt,
@@ -65,8 +67,9 @@ pub(super) fn take(
         ..judge::repeat(&job.key, job.index, &outcome, usage)
     };
     let (dir, slug) = (bench.dir, job.key.slug());
-    let fortio = serde_json::to_vec_pretty(&load::report::fortio(&outcome))?;
-    folder::write_whole(&folder::repeat_path(dir, &repeat, "fortio.json"), &fortio)?;
+    if let Some((ending, raw)) = &outcome.raw {
+        folder::write_whole(&folder::repeat_path(dir, &repeat, ending), raw)?;
+    }
     for (moment, pages) in [("before", before), ("after", placed.counters())] {
         for (side, text) in pages {
             let ending = format!("{}-{moment}.stats", side.name());
@@ -95,7 +98,7 @@ pub(super) fn profile(
     let length = plan.duration;
     plan.duration += PERF_BEGINS_WITHIN;
     let mut begun = None;
-    let outcome = environment.generate(plan, &mut |progress| {
+    let outcome = environment.generate(bench.loader, plan, &mut |progress| {
         if progress.phase == load::Phase::Measuring && begun.is_none() {
             begun = Some(placed.profile(length, dir.path()));
         }
@@ -153,7 +156,7 @@ fn measure(
     environment: &dyn Environment,
     placed: &mut dyn Placed,
     plan: load::Plan,
-) -> anyhow::Result<Option<(load::Outcome, Usage)>> {
+) -> anyhow::Result<Option<(Outcome, Usage)>> {
     let mut ends = Ends {
         placed,
         opened: None,
@@ -161,7 +164,7 @@ fn measure(
         latest: Instant::now(),
         closed: None,
     };
-    let outcome = environment.generate(plan, &mut |progress| {
+    let outcome = environment.generate(bench.loader, plan, &mut |progress| {
         ends.meet(progress.phase);
         bench.shown.tick();
         bench.keep_on()

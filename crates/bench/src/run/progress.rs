@@ -170,7 +170,7 @@ fn bar(jobs: Option<usize>) -> ProgressBar {
 fn line(repeat: &Repeat) -> String {
     let key = &repeat.key;
     let mut line = format!("{}, {} connections", key.series(), key.connections);
-    let median = units::micros(repeat.latencies.intended.value_at_quantile(0.5)) / 1e3;
+    let median = units::micros(repeat.latencies.shown().value_at_quantile(0.5)) / 1e3;
     line.push_str(&format!(
         ": P50 {} ms, {:.0} QPS",
         number::significant(median),

@@ -11,6 +11,7 @@ use super::progress::Shown;
 use crate::dataplane::DataPlane;
 use crate::environment::Environment;
 use crate::interrupt::Interrupt;
+use crate::loader::Loader;
 use crate::perf::{self, flame};
 use crate::results::{CellKey, Repeat, Run, Verdict, folder};
 
@@ -22,6 +23,7 @@ pub(crate) struct Session<'a> {
     pub(super) run: &'a mut Run,
     pub(super) dir: &'a Path,
     pub(super) planes: &'a [Box<dyn DataPlane>],
+    pub(super) loader: &'a Loader,
     pub(super) environment: &'a mut dyn Environment,
     pub(super) interrupt: &'a Interrupt,
     pub(super) shown: Shown,
@@ -80,7 +82,12 @@ impl Session<'_> {
             index: self.run.settings.repeats,
         };
         self.shown.begins(&job);
-        let bench = bench(self.run, self.dir, self.interrupt, &self.shown);
+        let bench = bench(
+            (self.run, self.dir),
+            self.loader,
+            self.interrupt,
+            &self.shown,
+        );
         let Some(stacks) = measure::profile(&bench, self.environment, plane, &job)? else {
             return Ok(false);
         };
@@ -113,7 +120,12 @@ impl Session<'_> {
 
     fn try_take(&mut self, job: &Job) -> anyhow::Result<Option<Repeat>> {
         let plane = plane(self.planes, &job.key)?;
-        let bench = bench(self.run, self.dir, self.interrupt, &self.shown);
+        let bench = bench(
+            (self.run, self.dir),
+            self.loader,
+            self.interrupt,
+            &self.shown,
+        );
         let mut retaken = Vec::new();
         loop {
             let taken = measure::take(&bench, self.environment, plane, job)?;
@@ -132,9 +144,15 @@ impl Session<'_> {
     }
 }
 
-fn bench<'a>(run: &'a Run, dir: &'a Path, interrupt: &'a Interrupt, shown: &'a Shown) -> Bench<'a> {
+fn bench<'a>(
+    (run, dir): (&'a Run, &'a Path),
+    loader: &'a Loader,
+    interrupt: &'a Interrupt,
+    shown: &'a Shown,
+) -> Bench<'a> {
     Bench {
         settings: &run.settings,
+        loader,
         run_id: &run.id,
         dir,
         interrupt,
