@@ -30,18 +30,14 @@ fn each_rate_is_a_cell_with_cpu_for_each_request() {
     let rates: Vec<_> = run.cells.iter().map(|cell| cell.key.qps).collect();
     assert_eq!(rates, [Some(50), Some(200), Some(50), Some(200)]);
     for cell in &run.cells[2..] {
-        let sidecars = [cell.client_cores(), cell.server_cores()];
-        assert!(
-            sidecars.iter().flatten().count() == 2,
-            "{}",
-            cell.key.slug()
-        );
-        assert!(
-            cell.cpu_micros_per_request()
-                .is_some_and(|it| it.median > 0.0)
-        );
+        // Even of one that turned out void, as it may where others use the machine.
+        let [repeat] = &*cell.repeats else {
+            panic!("{} repeats", cell.repeats.len());
+        };
+        assert!(repeat.client.is_some() && repeat.server.is_some());
+        assert!(repeat.cpu_micros_per_request().is_some_and(|it| it > 0.0));
     }
-    for figure in ["cpu-client", "cpu-server", "cpu-per-thousand"] {
+    for figure in ["cpu-client", "cpu-server", "cpu-per-request"] {
         assert!(
             out.join(format!("figures/{figure}.svg")).is_file(),
             "{figure}"
