@@ -53,9 +53,10 @@ fn proxy(dir: &Path, before: &str) -> Option<PathBuf> {
 #[test]
 fn when_a_proxy_dies_what_was_measured_is_kept_and_the_run_can_go_on() {
     let dir = tempfile::tempdir().unwrap();
-    // The second time that it is started it does not live long.
+    // Once two repeats were taken, void or not, it does not live long: the first is kept then.
     let before = format!(
-        "echo >> {0}/starts\n[ \"$(wc -l < {0}/starts)\" != 2 ] && exec $real \"$@\"\n\
+        "[ ! -e {0}/died ] && ls {0}/run/cells/*_r1.json > {0}/seen \
+         && touch {0}/died || exec $real \"$@\"\n\
          $real \"$@\" &\nsleep 0.5\nkill -9 $!\necho overcome by events >&2\nexit 9",
         dir.path().display()
     );
@@ -79,7 +80,7 @@ fn when_a_proxy_dies_what_was_measured_is_kept_and_the_run_can_go_on() {
         assert!(why.contains(expected), "{expected}: {why}");
     }
     let rows = fs::read_to_string(out.join("results.csv")).unwrap();
-    assert_eq!(rows.lines().count(), 1 + 1, "{rows}");
+    assert!(rows.lines().count() > 1, "{rows}");
     assert!(out.join("report.html").is_file());
 
     let mut resume = Command::new(LENO);

@@ -134,6 +134,18 @@ fn application(mesh: &str, workload: &str) -> i32 {
     i32::try_from(found.unwrap()).unwrap()
 }
 
+/// Until its process has used a fifth of a second of CPU time: it is loaded by then.
+fn is_loaded(pid: i32) {
+    const LOADED_TICKS: u64 = 20;
+    until("the application is loaded", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let times = after_name.split_whitespace().skip(11).take(2);
+        let ticks = times.filter_map(|word| word.parse::<u64>().ok());
+        ticks.sum::<u64>() >= LOADED_TICKS
+    });
+}
+
 /// It stops, says what ended, keeps what it has, and goes on when it is asked to.
 #[test]
 fn an_application_that_ends_stops_the_run_which_can_go_on() {
@@ -149,6 +161,8 @@ fn an_application_that_ends_stops_the_run_which_can_go_on() {
     let child = child.unwrap();
     let pid = child.id();
     let ratings = application(&format!("bench-{pid}"), "ratings");
+    // Before that one that ends is simply started again.
+    is_loaded(ratings);
     let killed = Command::new("kill")
         .args(["-KILL", &ratings.to_string()])
         .status();
