@@ -21,7 +21,9 @@ def inside(workload, *words):
     return ["ip", "netns", "exec", f"leno-told.{workload}", *words]
 
 def start(workload, config):
-    command = inside(workload, "taskset", "-c", "0", "setpriv", "--reuid=1500", "--regid=1500", "--clear-groups", PROXY, "--config", config)
+    # The owner of what it keeps: its own user, which may pass the rules by.
+    owner = str(os.stat(f"{RUN}/workloads/{workload}/sidecar").st_uid)
+    command = inside(workload, "taskset", "-c", "0", "setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", PROXY, "--config", config)
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
     json.loads(process.stdout.readline())
     return process
@@ -63,7 +65,7 @@ def static(workload, told, own):
         out = {"name": safe(c["name"]), "balance": c["balance"], "protocol": c["protocol"]}
         out["endpoints"] = [{k: v for k, v in e.items() if v} for e in c["endpoints"]]
         return out
-    config = {"workload": told["workload"], "admin": "127.0.0.1:15000", "metrics": told["metrics"] or "off", "dns": told["dns"],
+    config = {"workload": told["workload"], "admin": "127.0.0.1:15000", "metrics": told["metrics"] or "off", "dns": {**told["dns"], "forward": told["dns"]["forward"]["servers"]},
               "identity": {"certificate": f"{own}/leaf.pem", "key": f"{own}/leaf.pem", "trustBundle": f"{RUN}/workloads/{workload}/root.pem"},
               "listeners": [listener(l) for l in told["listeners"]], "clusters": [cluster(c) for c in told["clusters"]]}
     path = f"{RUN}/workloads/{workload}/static.yaml"
@@ -75,7 +77,7 @@ def load(seconds):
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         os.chmod(out.name, 0o666)
         words = [LENO, "load", "http://hello.default.svc.cluster.local/", "-c", str(CONNS), "--qps", "max", "-t", f"{seconds}s", "--warm-up", "300ms", "--size", "1024", "--json", out.name]
-        subprocess.run(inside("curl", "taskset", "-c", "1", *words), capture_output=True)
+        subprocess.run(inside("curl-0", "taskset", "-c", "1", *words), capture_output=True)
         result = json.load(open(out.name))
     return result
 
@@ -84,13 +86,13 @@ def served(workload):
     return sum(float(l.rsplit(" ", 1)[1]) for l in page.splitlines() if l.startswith("leno_requests_total"))
 
 def measure(kind, files):
-    pair = [start(w, files[kind][w]) for w in ("hello", "curl")]
+    pair = [start(w, files[kind][w]) for w in ("hello-0", "curl-0")]
     try:
         # Until what happens at a start is over: connections, certificates, what is written down.
         load(1.5)
-        done, spent = served("curl"), sum(map(cpu_us, pair))
+        done, spent = served("curl-0"), sum(map(cpu_us, pair))
         result = load(3)
-        spent, done = sum(map(cpu_us, pair)) - spent, served("curl") - done
+        spent, done = sum(map(cpu_us, pair)) - spent, served("curl-0") - done
         codes = result["RetCodes"]
         assert set(codes) == {"200"}, codes
         return spent / done
@@ -101,24 +103,23 @@ def measure(kind, files):
 def main():
     subprocess.run([LENO, "down", "told"], capture_output=True)
     print(sh(LENO, "up", os.path.join(os.getcwd(), "examples/hello/mesh.yaml"), "--name", "told"))
-    listed = [l.split() for l in sh(LENO, "ps").splitlines()]
+    state = json.load(open(f"{RUN}/state.json"))
     try:
         load(0.3)
-        told = {w: dump(w) for w in ("hello", "curl")}
+        told = {w: dump(w) for w in ("hello-0", "curl-0")}
         files = {"told": {}, "static": {}}
         for w in told:
             own = f"{RUN}/workloads/{w}/sidecar"
             files["told"][w] = f"{RUN}/workloads/{w}/bootstrap.yaml"
             files["static"][w] = static(w, told[w], own)
-        supervisor = int(re.search(r"supervisor (\d+)", sh(LENO, "ps")).group(1))
+        supervisor = state["supervisor"]["pid"]
         os.kill(supervisor, signal.SIGSTOP)
-        for line in listed:
-            if len(line) >= 6 and line[0] in told:
-                os.kill(int(line[-1]), signal.SIGKILL)
-        # The echo server and the generator share the other core.
-        for line in listed:
-            if len(line) >= 6 and line[0] == "hello":
-                sh("taskset", "-a", "-c", "-p", "1", line[-2])
+        for instance in state["instances"]:
+            os.kill(instance["sidecar"]["process"]["pid"], signal.SIGKILL)
+            # The echo server and the generator share the other core.
+            application = instance["application"]
+            if application and application["process"]:
+                sh("taskset", "-a", "-c", "-p", "1", str(application["process"]["pid"]))
         time.sleep(0.5)
         ratios = []
         for round in range(ROUNDS):
