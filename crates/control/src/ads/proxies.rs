@@ -119,14 +119,14 @@ impl Proxies {
         for proxy in self.all() {
             // Of several sidecars the one that is behind counts. An Envoy that has nothing to do
             // with TLS asks for none, beside a companion that has.
-            let state = lock(&proxy.state);
-            let bundle = state.bundle;
-            if state.trusts_nobody {
-                continue;
+            let (bundle, trusts_nobody) = {
+                let state = lock(&proxy.state);
+                (state.bundle, state.trusts_nobody)
+            };
+            if !trusts_nobody {
+                let least = live.entry(proxy.workload.clone()).or_insert(bundle);
+                *least = bundle.min(*least);
             }
-            drop(state);
-            let least = live.entry(proxy.workload.clone()).or_insert(bundle);
-            *least = bundle.min(*least);
         }
         let away = lock(&self.bundles);
         let has = |workload| live.get(workload).or_else(|| away.get(workload));

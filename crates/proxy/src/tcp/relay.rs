@@ -74,19 +74,19 @@ pub(crate) async fn relay(
 ) -> Result<()> {
     let mut ended = [false; 2];
     let reactor = Rc::clone(down.stream.tcp.reactor());
-    let mut moved = (ended, 0, reactor.now_ms());
+    let (mut progress, mut progress_ms) = ((ended, 0), reactor.now_ms());
     while ended != [true; 2] {
         tell(tally);
-        let (total, now_ms) = (tally.up() + tally.down(), reactor.now_ms());
-        if (ended, total) != (moved.0, moved.1) {
-            moved = (ended, total, now_ms);
+        let (reached, now_ms) = ((ended, tally.up() + tally.down()), reactor.now_ms());
+        if reached != progress {
+            (progress, progress_ms) = (reached, now_ms);
         }
         let idle = match ended {
             [false, false] => patience.idle,
             _ => patience.half_closed,
         };
         // Whoever was woken for something else, a change of the mesh perhaps, has still not moved.
-        let idle = left(idle, now_ms - moved.2);
+        let idle = left(idle, now_ms - progress_ms);
         let until_ms = patience.until_ms;
         let patience = body::Patience { idle, until_ms };
         let moved = move_until_one_ends((&mut down, &mut up), patience, tally, &mut ended).await;
