@@ -12,11 +12,11 @@ FUZZ_SECONDS ?= 600
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench soak interop envoy dist lint fmt clean build setup
+.PHONY: help demo test bench bench-full soak fuzz test-report interop envoy dist lint fmt clean build setup
 
 help: ## this list
 	@echo "make VERB [ARGS='…']"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: build envoy ## build, then measure none, Leno and Envoy side by side: a table and a report page
 	@$(LENO) demo $(ARGS)
@@ -24,9 +24,13 @@ demo: build envoy ## build, then measure none, Leno and Envoy side by side: a ta
 test: setup envoy ## every test: style, lints, unit, behaviour, documentation, some fuzzing
 	@$(CARGO) xtask test $(ARGS)
 
-bench: build envoy ## the long measurements: the full latency grid (takes ARGS), then the cost of one hop and of a pair
-	@$(LENO) bench latency --modes baseline,serveronly,clientonly,both $(ARGS)
-	@$(LENO) bench cost --latency --memory --instructions
+bench: build envoy ## a quarter of an hour: latency, CPU and throughput without a mesh, with Leno and with Envoy
+	@$(LENO) bench latency --connections 2,16,64 --duration 6 --warmup 1
+	@$(LENO) bench cpu --qps 100,1000,3000 --duration 5 --warmup 1
+	@$(LENO) bench throughput --duration 10 --warmup 3
+
+bench-full: build envoy ## an hour and a quarter: every experiment of docs/benchmarks.md, which it fills; goes on where it was interrupted
+	@$(CARGO) xtask benchmarks $(ARGS)
 
 soak: build ## half an hour of all traffic at once with reloads and new certificates (ARGS='--seconds N'), a mesh in a storm, a control plane under fire, long fuzzing
 	@$(CARGO) xtask soak $(ARGS)
@@ -36,6 +40,10 @@ soak: build ## half an hour of all traffic at once with reloads and new certific
 
 fuzz: setup ## look for inputs that break what reads bytes from peers (ARGS='--seconds N TARGET…')
 	@$(CARGO) xtask fuzz $(ARGS)
+
+test-report: setup ## the report's page in a Chromium; pictures of it into results/screenshots
+	@LENO_REQUIRE_CHROMIUM=1 LENO_SCREENSHOTS=$(CURDIR)/results/screenshots \
+		$(CARGO) test --locked --package bench --lib report::browser
 
 interop: setup ## real clients and servers through a pair of sidecars (ARGS='h2spec grpc', ARGS=--list)
 	@$(CARGO) build --locked --package cli --package proxy

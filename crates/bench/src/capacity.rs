@@ -57,9 +57,9 @@ pub(crate) fn drive(session: &mut Session<'_>) -> anyhow::Result<()> {
                 qps: Some(rate),
                 ..subject.clone()
             };
-            let taken = cell(session.run(), &key).map_or(0, |cell| cell.repeats.len());
-            let index = u32::try_from(taken).context("too many repeats")?;
-            if !session.take(&Job { key, index })? {
+            let mut free = (0..).filter(|&index| session.run().repeat(&key, index).is_none());
+            let index = free.next().context("too many repeats")?;
+            if !session.insist(&Job { key, index })? {
                 return Ok(());
             }
         }

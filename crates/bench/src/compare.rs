@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::figures::number;
 use crate::report::content::{Column, Entry, Row, Table};
-use crate::report::markdown;
-use crate::results::{Cell, Estimate, Metric, Run, Verdict, folder};
+use crate::report::{markdown, verdicts};
+use crate::results::{COUNTED_MAX, Cell, Estimate, Metric, Run, folder};
 
 /// Options of `leno bench compare`.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,7 +31,7 @@ pub struct Args {
     /// Writes all comparisons as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Fails when anything got worse beyond noise
+    /// Fails when more figures got worse beyond noise than chance makes so
     #[arg(long)]
     pub fail_on_regression: bool,
 }
@@ -51,6 +51,8 @@ pub struct Change {
     pub after: [f64; 3],
     /// After over before.
     pub ratio: Option<f64>,
+    /// Behind the one that has fewer.
+    pub repeats: usize,
     /// `better`, `worse`, or `none shown`.
     pub change: &'static str,
 }
@@ -74,7 +76,8 @@ const METRICS: [Metric; 9] = [
 /// is asked for, when something got worse.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (before, after) = (open(&args.before)?, open(&args.after)?);
-    let (changes, notes) = compare(&before, &after);
+    comparable(&before, &after)?;
+    let (changes, mut notes) = compare(&before, &after);
     ensure!(
         !changes.is_empty(),
         "the two runs have no valid cell in common: {}",
@@ -89,6 +92,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         true => println!("no change is shown in any of {count} figures"),
         false => println!("{}", terminal(&shown)),
     }
+    let chance = by_chance(&changes);
+    notes.push(format!(
+        "of two equal runs about {} of these {count} figures would seem better, and as many worse, \
+         by chance; what the machine did between the runs is in no interval",
+        number::significant(chance)
+    ));
     notes.iter().for_each(|note| println!("note: {note}"));
     if let Some(path) = &args.markdown {
         folder::write_whole(path, markdown::table_text(&table(&shown, count)).as_bytes())?;
@@ -100,11 +109,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .iter()
         .filter(|change| change.change == WORSE)
         .count();
-    if args.fail_on_regression && worse > 0 {
+    if args.fail_on_regression && worse > 0 && crate::units::count(worse as u64) > chance {
         bail!("{worse} of {count} figures got worse beyond noise");
     }
     Ok(())
 }
+
+/// Smaller changes matter to nobody, in parts of one.
+const WORTH_MIN: f64 = 0.02;
 
 const NONE_SHOWN: &str = "none shown";
 const WORSE: &str = "worse";
@@ -119,18 +131,65 @@ fn open(dir: &Path) -> anyhow::Result<Run> {
     })
 }
 
+/// # Errors
+/// When the runs measured different things, whose difference would be taken for one of data planes.
+fn comparable(before: &Run, after: &Run) -> anyhow::Result<()> {
+    let kind = |run: &Run| {
+        let it = &run.settings;
+        (
+            it.load,
+            it.arrivals,
+            it.application,
+            it.sample,
+            it.headers.clone(),
+        )
+    };
+    let limits = |run: &Run| {
+        (
+            run.environment.limits.cpus,
+            run.environment.limits.memory_bytes,
+        )
+    };
+    let scales = [before, after].map(|run| run.settings.scale);
+    ensure!(
+        kind(before) == kind(after)
+            && limits(before) == limits(after)
+            && (scales[0] - scales[1]).abs() < 1e-9,
+        "the runs cannot be compared: their load tools, arrivals, headers, applications or CPU \
+         limits differ"
+    );
+    Ok(())
+}
+
+/// How many figures seem worse where two runs are equal: half of those that seem to differ.
+fn by_chance(changes: &[Change]) -> f64 {
+    let each = changes.iter().map(|change| match change.repeats {
+        0 | 1 => 0.0,
+        few @ 2..=COUNTED_MAX => verdicts::by_chance(few) / 2.0,
+        // Of two 95 % intervals, about.
+        _ => 0.005,
+    });
+    each.sum()
+}
+
 /// Every metric of every pair of valid cells, and what was left out and why.
 fn compare(before: &Run, after: &Run) -> (Vec<Change>, Vec<String>) {
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
     if before.environment.cpu_model != after.environment.cpu_model
         || before.environment.kernel != after.environment.kernel
         || before.settings.environment != after.settings.environment
+        || before.environment.cpus != after.environment.cpus
+        || before.environment.placement != after.environment.placement
     {
         notes.push(
-            "the runs were taken on different machines, kernels or environments: differences may \
-             be theirs"
+            "the runs were taken on different machines, CPUs, kernels or environments: \
+             differences may be theirs"
                 .to_owned(),
         );
+    }
+    let times = |run: &Run| [run.settings.duration_seconds, run.settings.warmup_seconds];
+    if times(before) != times(after) {
+        notes.push("windows or warm-ups differ in length".to_owned());
     }
     for cell in &before.cells {
         let slug = cell.key.slug();
@@ -138,11 +197,8 @@ fn compare(before: &Run, after: &Run) -> (Vec<Change>, Vec<String>) {
             notes.push(format!("{slug} is in the run before only"));
             continue;
         };
-        match [cell, other]
-            .iter()
-            .find(|cell| cell.verdict() != Verdict::Valid)
-        {
-            Some(doubtful) => notes.push(format!("{slug} is {}", doubtful.verdict().name())),
+        match cell.doubt().or_else(|| other.doubt()) {
+            Some(doubt) => notes.push(format!("{slug} is {doubt}")),
             None => changes.extend(METRICS.iter().filter_map(|&it| change(cell, other, it))),
         }
     }
@@ -159,6 +215,7 @@ fn change(before: &Cell, after: &Cell, metric: Metric) -> Option<Change> {
         false => WORSE,
     };
     let less = if more == BETTER { WORSE } else { BETTER };
+    let is_worth_it = old.value == 0.0 || (new.value / old.value - 1.0).abs() >= WORTH_MIN;
     let ends = |estimate: Estimate| [estimate.value, estimate.low, estimate.high];
     Some(Change {
         cell: before.key.slug(),
@@ -167,7 +224,8 @@ fn change(before: &Cell, after: &Cell, metric: Metric) -> Option<Change> {
         before: ends(old),
         after: ends(new),
         ratio: (old.value != 0.0).then(|| new.value / old.value),
-        change: match new.against(&old) {
+        repeats: old.repeats.min(new.repeats),
+        change: match new.against(&old).filter(|_| is_worth_it) {
             Some(Ordering::Greater) => more,
             Some(_) => less,
             None => NONE_SHOWN,
@@ -227,8 +285,8 @@ fn table(changes: &[&Change], count: usize) -> Table {
             .map(|change| Row::plain(words(change).map(Entry::words).into()))
             .collect(),
         notes: vec![format!(
-            "{} of {count} figures are shown. A change is one where the 95 % intervals over \
-             repeats part.",
+            "{} of {count} figures are shown. A change is one of 2 % or more where the 95 % \
+             intervals over repeats part.",
             changes.len()
         )],
     }
@@ -237,7 +295,7 @@ fn table(changes: &[&Change], count: usize) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::sample;
+    use crate::results::{Verdict, sample};
 
     fn slower(run: &mut Run) {
         let repeats = run.cells[3].repeats.iter_mut();
@@ -277,5 +335,22 @@ mod tests {
         let notes = compare(&before, &after).1;
         assert_eq!(notes.len(), 3, "{notes:?}");
         assert!(notes.iter().any(|note| note.ends_with("is saturated")));
+    }
+
+    #[test]
+    fn runs_under_other_limits_are_refused() {
+        let (before, mut after) = (sample::full_run(), sample::full_run());
+        comparable(&before, &after).unwrap();
+        after.settings.scale = 0.2;
+        assert!(comparable(&before, &after).is_err());
+    }
+
+    #[test]
+    fn what_chance_makes_differ_is_counted() {
+        let run = sample::full_run();
+        let changes = compare(&run, &run).0;
+        // Two repeats each: all of one are above all of the other in one of six orders.
+        let expected = crate::units::count(changes.len() as u64) / 6.0;
+        assert!((by_chance(&changes) - expected).abs() < 1e-9);
     }
 }

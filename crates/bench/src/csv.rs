@@ -80,18 +80,21 @@ fn harness(run: &Run, repeat: Option<&Repeat>) -> Columns {
             of(&|r| r.key.qps.unwrap_or(99_999_999).to_string()),
         ),
         ("RunType", of(&|_| "HTTP".to_owned())),
-        (
-            "min",
-            of(&|r| format!("{:.1}", micros(r.latencies.shown().min()))),
-        ),
-        (
-            "max",
-            of(&|r| format!("{:.1}", micros(r.latencies.shown().max()))),
-        ),
+        ("min", of(&|r| extreme(r, Histogram::min))),
+        ("max", of(&|r| extreme(r, Histogram::max))),
         ("p75", quantile(0.75)),
         ("errorPercent", of(&|r| error_percent(r))),
         ("Payload", of(&|r| r.key.payload_bytes.to_string())),
     ]
+}
+
+/// The least or the greatest; nothing where there is none.
+fn extreme(repeat: &Repeat, which: fn(&Histogram<u64>) -> u64) -> String {
+    let histogram = repeat.latencies.shown();
+    match histogram.is_empty() {
+        true => String::new(),
+        false => format!("{:.1}", micros(which(histogram))),
+    }
 }
 
 fn ours(run: &Run, repeat: Option<&Repeat>) -> Columns {
@@ -117,7 +120,6 @@ fn ours(run: &Run, repeat: Option<&Repeat>) -> Columns {
         ("LateSends", of(&|r| optional(r.late))),
         ("Unfinished", of(&|r| optional(r.unfinished))),
         ("AchievedQPS", of(&|r| format!("{:.2}", r.achieved_qps))),
-        ("TPS", of(&|r| format!("{:.2}", r.tps()))),
         ("LimitedBy", of(&|r| Limiter::of(r).kind().to_owned())),
         ("p50_from_send", sent(0.5)),
         ("p90_from_send", sent(0.9)),

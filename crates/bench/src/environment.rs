@@ -1,5 +1,5 @@
 //! The seam to the place where a benchmark runs: it places the server and the sidecars, gives
-//! them their CPUs and limits, runs the generator and reads what was used. Called by `latency`.
+//! them their CPUs and limits, runs the generator and reads what was used. Called by `run`.
 //! Nothing above it knows a process id, an address of a sidecar, or a cgroup.
 
 use std::net::SocketAddr;

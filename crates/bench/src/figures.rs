@@ -14,6 +14,7 @@ pub(crate) mod telemetry;
 
 pub use chart::{Bar, Bars, Chart, Group, Line, Point, Scale};
 pub(crate) use palette::{style, styles};
+pub(crate) use paper::escape;
 
 use crate::results::{Metric, Run};
 

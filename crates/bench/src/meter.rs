@@ -103,7 +103,7 @@ impl Meter {
 }
 
 /// The processes of the group that `leader` leads.
-fn group_of(leader: u32) -> io::Result<Vec<u32>> {
+pub(crate) fn group_of(leader: u32) -> io::Result<Vec<u32>> {
     let mut members = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
@@ -209,13 +209,102 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{ChildStdout, Command, Stdio};
+
     use super::*;
+    use crate::cgroup::{Hierarchy, Limit};
 
     #[test]
     fn our_own_process_has_cpu_and_memory() {
         let pid = std::process::id();
         assert!(cpu_of(pid).unwrap() > Duration::ZERO);
         assert!(pss_of(pid).unwrap() > 0);
+    }
+
+    /// A shell that counts whenever it is told to.
+    struct Counter {
+        child: std::process::Child,
+        said: BufReader<ChildStdout>,
+    }
+
+    impl Counter {
+        fn start() -> Self {
+            let script = "while read go; do i=0; \
+                          while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; done";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).stdin(Stdio::piped());
+            let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
+            let said = BufReader::new(child.stdout.take().unwrap());
+            Self { child, said }
+        }
+
+        fn count(&mut self) {
+            let stdin = self.child.stdin.as_mut().unwrap();
+            stdin.write_all(b"go\n").unwrap();
+            self.said.read_line(&mut String::new()).unwrap();
+        }
+    }
+
+    impl Drop for Counter {
+        fn drop(&mut self) {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+        }
+    }
+
+    /// What the kernel writes down for a process in other files than those that a meter reads: CPU
+    /// in `stat`, memory range by range in `smaps`.
+    fn books(pid: u32) -> (Duration, u64) {
+        let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+        let parts = smaps.lines().filter_map(|line| line.strip_prefix("Pss:"));
+        let kib = parts.map(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().unwrap());
+        (ticks_of(pid).unwrap(), kib.sum::<u64>() * 1024)
+    }
+
+    #[track_caller]
+    fn check_agreement(cgroup: Option<Cgroup>) {
+        // So that a tick more or less is within the two percent.
+        const ENOUGH: Duration = Duration::from_secs(2);
+        let mut counter = Counter::start();
+        let pid = counter.child.id();
+        for dir in cgroup.iter().flat_map(Cgroup::dirs) {
+            fs::write(dir.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+        counter.count();
+        let meter = Meter::new(pid, cgroup);
+        let (begin, (cpu_before, _)) = (meter.read().unwrap(), books(pid));
+        let cpu = loop {
+            counter.count();
+            let cpu = books(pid).0 - cpu_before;
+            if cpu > ENOUGH {
+                break cpu.as_secs_f64();
+            }
+        };
+        let end = meter.read().unwrap();
+        let usage = meter.usage(begin, end).unwrap();
+        let pss = crate::units::count(books(pid).1);
+        assert!(
+            (usage.cpu_seconds / cpu - 1.0).abs() < 0.02,
+            "{usage:?}, {cpu} s"
+        );
+        let found = crate::units::count(usage.pss_bytes);
+        assert!((found / pss - 1.0).abs() < 0.02, "{usage:?}, {pss} bytes");
+        drop(counter);
+    }
+
+    #[test]
+    fn usage_agrees_with_the_kernel_s_books() {
+        check_agreement(None);
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: cgroups need root");
+        }
+        let limit = Limit {
+            cpus: 1.0,
+            memory_bytes: 64 << 20,
+        };
+        let hierarchy = Hierarchy::find().unwrap();
+        check_agreement(Some(hierarchy.make("meter", limit).unwrap()));
     }
 
     #[test]

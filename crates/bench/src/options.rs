@@ -26,6 +26,9 @@ pub struct Args {
     pub grid: Grid,
     #[command(flatten)]
     #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
+    pub times: Times,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
     pub programs: Programs,
     /// local: a mesh on this machine, for none, leno and envoy, as root; loopback: for all, without
     /// networks of their own [default: local, or loopback where that cannot be]
@@ -44,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
     /// Goes on with an interrupted run: same settings, what is missing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "quick", "Grid"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "quick", "Grid", "Times"])]
     pub resume: Option<PathBuf>,
 }
 
@@ -72,21 +75,27 @@ pub struct Grid {
     /// Bytes of the answer's body [default: 1024]
     #[arg(long, value_name = "BYTES")]
     pub size: Option<u64>,
-    /// Seconds of each measured window [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    pub duration: Option<f64>,
-    /// Seconds of load before each window [default: 2]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    pub warmup: Option<f64>,
-    /// Repeats of each cell [default: 3]
-    #[arg(long, value_name = "N")]
-    pub repeats: Option<u32>,
     /// staggered: evenly spaced; poisson: independent random gaps [default: staggered]
     #[arg(long, value_name = "HOW", value_parser = parse_arrivals)]
     pub arrivals: Option<Arrivals>,
     /// A request header, NAME:VALUE; repeatable
     #[arg(long = "header", value_name = "HEADER", value_parser = parse_header)]
     pub headers: Vec<(String, String)>,
+}
+
+/// How long, how often and in which order; the same for every experiment.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[group(multiple = true)]
+pub struct Times {
+    /// Length of each measured window, e.g. 30, 2.5s or 4m [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub duration: Option<f64>,
+    /// Load before each window [default: 2]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub warmup: Option<f64>,
+    /// Repeats of each cell [default: 3]
+    #[arg(long, value_name = "N")]
+    pub repeats: Option<u32>,
     /// Appended to the labels of results
     #[arg(long, value_name = "TEXT")]
     pub extra_labels: Option<String>,
@@ -121,6 +130,7 @@ pub fn resolve(args: &Args, defaults: Settings) -> anyhow::Result<Resolved> {
             .with_context(|| path.display().to_string())?;
     }
     args.grid.apply(&mut settings);
+    args.times.apply(&mut settings);
     check(&settings)?;
     Ok(Resolved { settings, notes })
 }
@@ -202,10 +212,15 @@ impl Grid {
         replace(&mut settings.telemetry, &self.telemetry);
         replace(&mut settings.headers, &self.headers);
         settings.payload_bytes = self.size.unwrap_or(settings.payload_bytes);
+        settings.arrivals = self.arrivals.unwrap_or(settings.arrivals);
+    }
+}
+
+impl Times {
+    pub(crate) fn apply(&self, settings: &mut Settings) {
         settings.duration_seconds = self.duration.unwrap_or(settings.duration_seconds);
         settings.warmup_seconds = self.warmup.unwrap_or(settings.warmup_seconds);
         settings.repeats = self.repeats.unwrap_or(settings.repeats);
-        settings.arrivals = self.arrivals.unwrap_or(settings.arrivals);
         settings.seed = self.seed.unwrap_or(settings.seed);
         if self.extra_labels.is_some() {
             settings.extra_labels.clone_from(&self.extra_labels);
@@ -213,13 +228,15 @@ impl Grid {
     }
 }
 
-fn replace<T: Clone>(target: &mut Vec<T>, given: &[T]) {
+pub(crate) fn replace<T: Clone>(target: &mut Vec<T>, given: &[T]) {
     if !given.is_empty() {
         *target = given.to_vec();
     }
 }
 
-fn check(settings: &Settings) -> anyhow::Result<()> {
+/// # Errors
+/// When a number makes no sense.
+pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
     ensure!(
         settings.duration_seconds > 0.0,
         "the duration must be above 0 seconds"
@@ -232,6 +249,10 @@ fn check(settings: &Settings) -> anyhow::Result<()> {
     ensure!(
         !settings.qps.contains(&Some(0)),
         "0 QPS is no load: give a rate, or max"
+    );
+    ensure!(
+        settings.scale.is_finite() && settings.scale > 0.0,
+        "the scale must be above 0: it multiplies all CPU limits"
     );
     Ok(())
 }

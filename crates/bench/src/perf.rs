@@ -96,7 +96,7 @@ impl Recording {
     /// # Errors
     /// When perf failed, with its last words.
     pub(crate) fn finish(mut self) -> anyhow::Result<(&'static str, Stacks)> {
-        self.perf.wait()?;
+        self.perf.succeed()?;
         let mut command = Command::new("perf");
         command.args(["script", "--no-inline", "-F", "comm,ip,sym,dso", "-i"]);
         let output = command.arg(&self.data).stdin(Stdio::null()).output();

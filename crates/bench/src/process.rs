@@ -207,17 +207,6 @@ impl Child {
         }
     }
 
-    /// Waits until it ends by itself.
-    ///
-    /// # Errors
-    /// When it failed, with its last words.
-    pub fn wait(&mut self) -> anyhow::Result<()> {
-        match self.process.wait()?.success() {
-            true => Ok(()),
-            false => Err(self.ended()),
-        }
-    }
-
     /// Ends it, and what it has started, without warning, and waits until it is gone.
     ///
     /// # Errors
@@ -248,7 +237,7 @@ impl Child {
         }
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has ended, and ends what it has started.
     ///
     /// # Errors
     /// When it did not end well, with its last words.

@@ -3,13 +3,15 @@
 //! inline: it works from a mail and never asks a network.
 
 pub mod again;
+#[cfg(test)]
+mod browser;
 pub mod content;
 mod headline;
 mod istio;
 pub(crate) mod markdown;
 mod smp;
 pub(crate) mod standard;
-mod verdicts;
+pub(crate) mod verdicts;
 mod view;
 
 use std::fs;

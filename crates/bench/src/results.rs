@@ -20,10 +20,10 @@ pub use cell::{
     Application, Arrivals, CellKey, EnvironmentKind, Experiment, Link, LoadTool, Mode,
     SIDECAR_MILLIS, SampleLimits, Telemetry,
 };
-pub use estimate::{Estimate, Resampled};
+pub use estimate::{COUNTED_MAX, Estimate, Resampled};
 pub use metric::Metric;
 pub use objective::Objective;
-pub use pool::{Pooled, Spread};
+pub use pool::Spread;
 
 /// Version of the result folder's layout; a folder with another one is refused.
 pub const SCHEMA: u32 = 1;
@@ -229,13 +229,6 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    /// Successful answers per second. Errors take time, but they are not throughput.
-    pub fn tps(&self) -> f64 {
-        let requests = crate::units::count(self.requests.max(1));
-        let successful = crate::units::count(self.requests.saturating_sub(self.errors));
-        self.achieved_qps * successful / requests
-    }
-
     /// CPU microseconds per request of both sidecars together, a gateway's left out; `None` in
     /// modes without one. By the achieved rate, not by `requests`: of a saturated target's answers
     /// some come after the window, and some of its work is for requests of the warm-up.

@@ -125,14 +125,21 @@ fn without_flames(session: &Session<'_>) -> Vec<CellKey> {
         .collect()
 }
 
-/// Every repeat of the grid that is missing, in random order.
+/// Every repeat of the grid that is missing, in random order. What is void is taken again once all
+/// others are there: whatever starved the generator may have passed by then.
 fn take_all(session: &mut Session<'_>) -> anyhow::Result<()> {
-    for job in missing(session.run()) {
-        if !session.take(&job)? {
+    loop {
+        let jobs = missing(session.run());
+        if jobs.is_empty() {
             return Ok(());
         }
+        session.shown.expects(jobs.len());
+        for job in jobs {
+            if !session.take(&job)? {
+                return Ok(());
+            }
+        }
     }
-    Ok(())
 }
 
 /// As far as that is known beforehand.
@@ -244,7 +251,10 @@ fn telemetry(planes: &[Box<dyn DataPlane>], settings: &Settings) -> anyhow::Resu
 const EMPTY_GRID: &str = "baseline needs the data plane none, the other modes need another one";
 
 fn new_run(settings: Settings, notes: Vec<String>, stamp: &str) -> Run {
-    let command: Vec<String> = std::env::args().collect();
+    let mut command: Vec<String> = std::env::args().map(quoted).collect();
+    if !command.iter().any(|word| word.starts_with("--seed")) {
+        command.push(format!("--seed {}", settings.seed));
+    }
     let mut run = Run {
         schema: SCHEMA,
         id: format!("leno-{stamp}"),
@@ -256,6 +266,15 @@ fn new_run(settings: Settings, notes: Vec<String>, stamp: &str) -> Run {
     };
     run.environment.notes = notes;
     run
+}
+
+/// As a shell takes it.
+fn quoted(word: String) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@+%".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// Completes the description of a new run; checks that a resumed one goes on with the same
@@ -278,6 +297,18 @@ fn describe(
         ensure!(
             *before == now,
             "the run was begun with {before}, and now there is {now}"
+        );
+        let now = environment.describe();
+        let machine = |it: &results::Environment| {
+            let cpus = it.placement.clone();
+            (it.kernel.clone(), it.cpu_model.clone(), it.cpus, cpus)
+        };
+        ensure!(
+            machine(described) == machine(&now) && described.limits == now.limits,
+            "the run was begun on another machine, kernel, CPUs, or under other limits ({}; now \
+             {}): begin a new one",
+            described.limits.how,
+            now.limits.how
         );
         return Ok(());
     }
@@ -304,16 +335,12 @@ fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
     ensure!(!run.cells.is_empty(), "nothing was measured");
     report::write(run, dir).context("writing the report")?;
     match run.settings.experiment {
-        Experiment::Throughput => {
-            let markdown = throughput::table::markdown(run);
-            folder::write_whole(&dir.join("throughput.md"), markdown.as_bytes())?;
-            throughput::table::print(run);
-        }
+        Experiment::Throughput => throughput::table::print(run),
         _ => table::print(run),
     }
     let left = match run.settings.experiment {
         Experiment::Capacity => (capacity::missing(run), "searches are not done"),
-        _ => (missing(run).len(), "repeats are missing"),
+        _ => (missing(run).len(), "repeats are missing or void"),
     };
     if let (1.., what) = left {
         println!("{} {what}: {}", left.0, go_on(run, dir));
@@ -323,12 +350,19 @@ fn finish(run: &Run, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The repeats of the grid that were not taken yet.
+/// The repeats of the grid that were not taken yet; where there are none, those to be taken again.
 fn missing(run: &Run) -> Vec<Job> {
     let Settings { repeats, seed, .. } = run.settings;
-    let mut jobs = order::jobs(&run.settings.keys(), repeats, seed);
-    jobs.retain(|job| !run.holds(&job.key, job.index));
-    jobs
+    let jobs = order::jobs(&run.settings.keys(), repeats, seed);
+    let is_missing = |job: &&Job| run.repeat(&job.key, job.index).is_none();
+    let missing: Vec<Job> = jobs.iter().filter(is_missing).cloned().collect();
+    if !missing.is_empty() {
+        return missing;
+    }
+    let to_retake = jobs
+        .into_iter()
+        .filter(|job| run.to_retake(&job.key, job.index));
+    to_retake.collect()
 }
 
 /// A cell's label in the form of Istio's harness.
@@ -341,5 +375,32 @@ pub(crate) fn label(run_id: &str, key: &CellKey, extra: Option<&str>) -> String 
     } = key;
     let extra = extra.map(|extra| format!("_{extra}")).unwrap_or_default();
     let (qps, mode) = (key.qps_word(), key.mode.name());
-    format!("{run_id}_qps_{qps}_c_{connections}_{payload_bytes}_{data_plane}{extra}_{mode}")
+    let variant = key.suffix();
+    format!(
+        "{run_id}_qps_{qps}_c_{connections}_{payload_bytes}_{data_plane}{extra}_{mode}{variant}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Verdict, sample};
+
+    #[test]
+    fn what_is_void_is_taken_again_twice_once_all_others_are_there() {
+        let mut run = sample::full_run();
+        let void = &mut run.cells[1].repeats[0];
+        void.verdict = Verdict::Void;
+        let job = Job {
+            key: void.key.clone(),
+            index: 0,
+        };
+        let left_out = run.cells[0].repeats.pop().unwrap();
+        assert_eq!(missing(&run).len(), 1);
+        assert_eq!(missing(&run)[0].key, left_out.key);
+        run.insert(left_out);
+        assert_eq!(missing(&run), [job]);
+        run.cells[1].repeats[0].retaken = vec!["late".to_owned(); 2];
+        assert_eq!(missing(&run), []);
+    }
 }

@@ -24,7 +24,7 @@ static EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("leno bench cpu --quick", "about a minute"),
         ("leno bench cpu --data-planes none,leno --qps 100,1000,5000", "other rates"),
     ]),
-    ("bench latency", &[("leno bench latency --quick", "under a minute")]),
+    ("bench latency", &[("leno bench latency --quick", "about a minute")]),
     (
         "bench throughput",
         &[("leno bench throughput --quick", "two minutes: a look at both links and both limits")],

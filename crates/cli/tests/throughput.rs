@@ -94,7 +94,7 @@ fn a_look_reads_every_part_of_both_links() {
     run.cells.iter().for_each(check_parts);
     assert_eq!(run.settings.effective_millis(1000), 500);
     let table = String::from_utf8(output.stdout).unwrap();
-    let markdown = fs::read_to_string(out.join("throughput.md")).unwrap();
+    let markdown = fs::read_to_string(out.join("report.md")).unwrap();
     for text in [&table, &markdown] {
         for expected in ["gateway-ratings: ", "no mesh", "1 (0.5)", "limit"] {
             assert!(text.contains(expected), "{expected} is not in {text}");
@@ -108,7 +108,7 @@ fn check_columns(out: &Path, run: &Run) {
     let mut rows = rows.lines();
     let names: Vec<&str> = rows.next().unwrap().split(',').collect();
     for name in [
-        "TPS",
+        "AchievedQPS",
         "LimitedBy",
         "nr_periods_client",
         "nr_throttled_ratings",

@@ -69,6 +69,11 @@ const TOOLS: &[Tool] = &[
         look: || program("redis-server"),
     },
     Tool {
+        name: "chromium",
+        without: "the report's page is not tried in a browser (Debian: chromium)",
+        look: || program("chromium").or_else(|| program("chromium-browser")),
+    },
+    Tool {
         name: "qemu",
         without: "the aarch64 proxy is not tested (Debian: qemu-user-static)",
         look: || program("qemu-aarch64-static").or_else(|| program("qemu-aarch64")),

@@ -8,6 +8,7 @@ pub mod tidy;
 pub mod fields;
 pub mod outputs;
 
+pub mod benchmarks;
 pub mod doctor;
 pub mod fuzz;
 pub mod interop;

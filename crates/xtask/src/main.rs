@@ -4,7 +4,9 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{dist, doctor, fields, fuzz, interop, outputs, qemu, repository, soak, test, tidy};
+use xtask::{
+    benchmarks, dist, doctor, fields, fuzz, interop, outputs, qemu, repository, soak, test, tidy,
+};
 
 /// The chores of this repository.
 #[derive(Parser)]
@@ -34,6 +36,8 @@ enum Verb {
     Fuzz(fuzz::Args),
     /// Keep one sidecar pair under changing load and watch it for lost requests and growth
     Soak(soak::Args),
+    /// Run every experiment of docs/benchmarks.md and fill it with their results
+    Benchmarks(benchmarks::Args),
     /// Have real clients and servers talk through a pair of sidecars
     Interop(interop::Args),
 }
@@ -63,6 +67,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Qemu(args) => qemu::run(&root, &args),
         Verb::Fuzz(args) => fuzz::run(&root, &args),
         Verb::Soak(args) => soak::run(&root, &args),
+        Verb::Benchmarks(args) => benchmarks::run(&root, &args),
         Verb::Interop(args) => interop::run(&root, &args),
     }
 }

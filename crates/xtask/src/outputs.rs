@@ -11,8 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::repository::Tree;
 use crate::{command, dist};
 
-const BEGIN: &str = "<!-- output: ";
-const END: &str = "<!-- /output -->";
+const PLACES: Places = Places("output");
 
 /// What `cargo xtask outputs` takes.
 #[derive(clap::Args)]
@@ -55,14 +54,14 @@ pub fn stale(root: &Path, programs: &Path, wanted: impl Fn(&str) -> bool) -> Res
     let mut stale = Vec::new();
     for file in Tree::read(root)?
         .with_extension("md")
-        .filter(|file| file.text.contains(BEGIN))
+        .filter(|file| file.text.contains(&PLACES.begin()))
     {
-        let text = fill(&file.text, |place| {
-            wanted(place)
-                .then(|| print(root, programs, place))
-                .transpose()
-        })
-        .with_context(|| format!("fill {}", file.path))?;
+        let text = PLACES
+            .fill(&file.text, |place| {
+                let printed = wanted(place).then(|| print(root, programs, place));
+                Ok(printed.transpose()?.map(|output| block("text", &output)))
+            })
+            .with_context(|| format!("fill {}", file.path))?;
         if text != file.text {
             stale.push(Filled {
                 path: file.path.clone(),
@@ -73,26 +72,46 @@ pub fn stale(root: &Path, programs: &Path, wanted: impl Fn(&str) -> bool) -> Res
     Ok(stale)
 }
 
-/// `text` with each place replaced by what `print` gives for it, if anything.
-fn fill(text: &str, print: impl Fn(&str) -> Result<Option<String>>) -> Result<String> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some((before, from)) = rest.split_once(BEGIN) {
-        let (place, from) = from
-            .split_once(" -->\n")
-            .context("a place without ` -->`")?;
-        let Some((old, after)) = from.split_once(END) else {
-            bail!("the place `{place}` has no end: add a line {END}");
-        };
-        let new = match print(place)? {
-            Some(output) => format!("```text\n{}\n```\n", output.trim_end()),
-            None => old.to_owned(),
-        };
-        filled.push_str(&format!("{before}{BEGIN}{place} -->\n{new}{END}"));
-        rest = after;
+/// Places of one kind in a document: `<!-- KIND: WHAT -->` … `<!-- /KIND -->`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places(pub(crate) &'static str);
+
+impl Places {
+    fn begin(self) -> String {
+        format!("<!-- {}: ", self.0)
     }
-    filled.push_str(rest);
-    Ok(filled)
+
+    /// `text` with each place replaced by what `print` gives for it, if anything.
+    ///
+    /// # Errors
+    /// When a place has no end, or of `print`.
+    pub(crate) fn fill(
+        self,
+        text: &str,
+        print: impl Fn(&str) -> Result<Option<String>>,
+    ) -> Result<String> {
+        let (begin, end) = (self.begin(), format!("<!-- /{} -->", self.0));
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, from)) = rest.split_once(&begin) {
+            let (place, from) = from
+                .split_once(" -->\n")
+                .context("a place without ` -->`")?;
+            let Some((old, after)) = from.split_once(&end) else {
+                bail!("the place `{place}` has no end: add a line {end}");
+            };
+            let new = print(place)?.unwrap_or_else(|| old.to_owned());
+            filled.push_str(&format!("{before}{begin}{place} -->\n{new}{end}"));
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+}
+
+/// `text` as a block of Markdown.
+pub(crate) fn block(language: &str, text: &str) -> String {
+    format!("```{language}\n{}\n```\n", text.trim_end())
 }
 
 /// What a place's command prints; `demo` is short for `leno demo`.
@@ -117,18 +136,16 @@ mod tests {
     fn fills_wanted_places_and_leaves_the_rest() {
         let text = "a\n<!-- output: x --help -->\nold\n<!-- /output -->\nb\n\
                     <!-- output: y -->\nkept\n<!-- /output -->\n";
-        let filled = fill(text, |place| {
-            Ok(is_help(place).then(|| "new\n\n".to_owned()))
-        })
-        .unwrap();
+        let new = |place: &str| Ok(is_help(place).then(|| block("text", "new\n\n")));
+        let filled = PLACES.fill(text, new).unwrap();
         let wanted = "a\n<!-- output: x --help -->\n```text\nnew\n```\n<!-- /output -->\nb\n\
                       <!-- output: y -->\nkept\n<!-- /output -->\n";
         assert_eq!(filled, wanted);
-        assert_eq!(fill(&filled, |_| Ok(None)).unwrap(), filled);
+        assert_eq!(PLACES.fill(&filled, |_| Ok(None)).unwrap(), filled);
     }
 
     #[test]
     fn a_place_without_an_end_is_an_error() {
-        assert!(fill("<!-- output: x -->\n", |_| Ok(None)).is_err());
+        assert!(PLACES.fill("<!-- output: x -->\n", |_| Ok(None)).is_err());
     }
 }

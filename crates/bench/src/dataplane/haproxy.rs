@@ -86,10 +86,9 @@ impl DataPlane for Haproxy {
 pub(crate) fn text(place: &Place<'_>) -> String {
     let (listen, to) = (place.downstream.addr, place.upstream.addr);
     let connections = place.connections_max;
-    let (mode, log) = match (place.carries, place.access_log()) {
-        (Carries::Tcp, _) => ("  mode tcp\n", "  no log\n"),
-        (Carries::Http, false) => (HTTP, "  no log\n"),
-        (Carries::Http, true) => (HTTP, "  log stdout format raw daemon\n  option httplog\n"),
+    let mode = match place.carries {
+        Carries::Tcp => "  mode tcp\n",
+        Carries::Http => HTTP,
     };
     let bind = words(place, place.downstream);
     let server = words(place, place.upstream);
@@ -103,7 +102,8 @@ pub(crate) fn text(place: &Place<'_>) -> String {
   nbthread 1
   maxconn {connections}
 defaults
-{mode}{log}  timeout connect 5s
+{mode}  no log
+  timeout connect 5s
   timeout client 300s
   timeout server 300s
 frontend in

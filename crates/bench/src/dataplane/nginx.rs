@@ -110,10 +110,6 @@ fn http(place: &Place<'_>) -> String {
     let scheme = if place.upstream.tls { "https" } else { "http" };
     let (listen, to, tls) = (listen(place), place.upstream.addr, tls(place));
     let dir = place.dir.display();
-    let log = match place.access_log() {
-        true => format!("access_log {dir}/access.log"),
-        false => "access_log off".to_owned(),
-    };
     let (accepts, host) = match place.duties {
         Some(_) => (accepts(place), "      proxy_set_header Host $http_host;\n"),
         None => (String::new(), ""),
@@ -121,7 +117,7 @@ fn http(place: &Place<'_>) -> String {
     let admin = admin(place.duties);
     format!(
         "http {{
-  {log};
+  access_log off;
   keepalive_timeout 300s;
   keepalive_requests 1000000000;
   tcp_nodelay on;

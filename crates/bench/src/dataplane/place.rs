@@ -51,8 +51,6 @@ pub(crate) struct Place<'a> {
 pub(crate) struct Duties {
     /// Where its counters are.
     pub(crate) admin: SocketAddr,
-    /// A line for each request.
-    pub(crate) access_log: bool,
     /// Whether it may change its user, and therefore must be told not to.
     pub(crate) is_root: bool,
 }
@@ -86,15 +84,9 @@ impl<'a> Place<'a> {
             module: None,
             duties: Some(Duties {
                 admin,
-                access_log: false,
                 is_root: rustix::process::geteuid().is_root(),
             }),
         }
-    }
-
-    /// Whether each request leaves a line.
-    pub(crate) fn access_log(&self) -> bool {
-        self.duties.is_some_and(|duties| duties.access_log)
     }
 
     /// The SPIFFE id of who it accepts connections from.

@@ -68,23 +68,7 @@ impl Axis {
 
     /// An axis from zero with round ticks, on which equal differences are equal distances.
     pub(crate) fn linear(high: f64, pixels: (f64, f64)) -> Self {
-        let high = if high > 0.0 { high } else { 1.0 };
-        let step = nice_step(high / (TICKS_MAX - 1.0));
-        let count = (high / step - 1e-9).ceil().max(1.0);
-        let decimals = decimals(step);
-        let ticks = (0..=count as usize)
-            .map(|index| index as f64 * step)
-            .map(|value| Tick {
-                value,
-                label: number::fixed(value, decimals),
-            })
-            .collect();
-        Self {
-            ticks,
-            logarithmic: false,
-            range: (0.0, count * step),
-            pixels,
-        }
+        Self::signed(&[high], pixels)
     }
 
     /// The same for differences: what is below zero has its place, too.

@@ -72,13 +72,9 @@ fn draw(
         paper::escape(&bar.label),
         color = style.light,
     );
-    let interval = bar.interval.map(|(low, high)| {
-        format!(
-            "{} – {}",
-            number::significant(low),
-            number::significant(high)
-        )
-    });
+    let interval = bar
+        .interval
+        .map(|ends| number::range(ends, number::significant));
     let spot = Spot {
         at: &group.label,
         label: &bar.label,

@@ -102,7 +102,7 @@ pub struct Bars {
 /// Bars that belong together.
 #[derive(Debug)]
 pub struct Group {
-    /// In the legend.
+    /// Below it.
     pub label: String,
     /// From left to right.
     pub bars: Vec<Bar>,
@@ -119,6 +119,6 @@ pub struct Bar {
     pub value: f64,
     /// Its interval; absent with a single repeat.
     pub interval: Option<(f64, f64)>,
-    /// Not measured here, or not valid: drawn hollow.
+    /// Not to be compared with others: drawn hollow.
     pub hollow: bool,
 }

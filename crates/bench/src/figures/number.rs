@@ -1,13 +1,15 @@
 //! Numbers as a reader wants them: as many digits as carry meaning, thousands grouped. Pure.
 
-/// Three significant figures, no exponent: `0.412`, `1.23`, `12.3`, `1,234`.
+/// Three significant figures down to a thousandth, no exponent: `0.412`, `1.23`, `12.3`, `1,234`.
 pub(crate) fn significant(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
         _ if size >= 100.0 || size == 0.0 => 0,
         _ if size >= 10.0 => 1,
         _ if size >= 1.0 => 2,
-        _ => 3,
+        _ if size >= 0.1 => 3,
+        _ if size >= 0.01 => 4,
+        _ => 5,
     };
     fixed(value, decimals)
 }
@@ -35,6 +37,11 @@ pub(crate) fn grouped(value: f64) -> String {
     fixed(value, 0)
 }
 
+/// Both ends of an interval: `0.41 – 0.52`.
+pub(crate) fn range((low, high): (f64, f64), words: fn(f64) -> String) -> String {
+    format!("{} – {}", words(low), words(high))
+}
+
 /// A difference with its sign: `+0.21`, `−1.4`.
 pub(crate) fn signed(value: f64) -> String {
     let text = significant(value);
@@ -54,6 +61,7 @@ mod tests {
         let cases = [
             (0.0, "0"),
             (0.41234, "0.412"),
+            (0.012_34, "0.0123"),
             (1.2345, "1.23"),
             (12.345, "12.3"),
             (123.45, "123"),

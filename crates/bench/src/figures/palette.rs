@@ -1,4 +1,4 @@
-//! Colours, dashes and markers: the data plane has the colour, the mode the dash and the marker.
+//! Colours, dashes and markers: the data plane has the colour and the marker, the mode the dash.
 //! The same everywhere in a report. Told apart with any colour vision (after Okabe and Ito), and
 //! never by colour alone.
 
@@ -89,9 +89,13 @@ const STYLES: [Style; 10] = [
 
 /// The style of a data plane: fixed for those we know, by name for others.
 pub(crate) fn style(data_plane: &str) -> &'static Style {
+    &STYLES[index(data_plane)]
+}
+
+fn index(data_plane: &str) -> usize {
     let known = NAMED.iter().find(|(name, _)| *name == data_plane);
     let others = data_plane.bytes().map(usize::from).sum::<usize>() % 2 + NAMED.len();
-    &STYLES[known.map_or(others, |(_, index)| *index)]
+    known.map_or(others, |(_, index)| *index)
 }
 
 /// Every style, for a page's style sheet.
@@ -102,21 +106,23 @@ pub(crate) fn styles() -> &'static [Style] {
 /// The dash pattern of a mode; empty is a solid line.
 pub(crate) fn dash(mode: Mode) -> &'static str {
     match mode {
-        Mode::Baseline | Mode::Both => "",
+        Mode::Both => "",
+        Mode::Baseline => "5 3",
         Mode::ServerOnly => "2 4",
         Mode::ClientOnly => "8 4",
         Mode::Ingress => "12 3 2 3",
     }
 }
 
-/// The marker of a mode.
-pub(crate) fn marker(mode: Mode) -> Marker {
-    match mode {
-        Mode::Baseline => Marker::Diamond,
-        Mode::ServerOnly => Marker::Square,
-        Mode::ClientOnly => Marker::Triangle,
-        Mode::Both | Mode::Ingress => Marker::Circle,
-    }
+/// The marker of a data plane.
+pub(crate) fn marker(data_plane: &str) -> Marker {
+    let all = [
+        Marker::Diamond,
+        Marker::Circle,
+        Marker::Square,
+        Marker::Triangle,
+    ];
+    all[index(data_plane) % all.len()]
 }
 
 /// A filled marker, or a hollow one that hides the line behind it.

@@ -333,7 +333,7 @@ pub(super) fn text(out: &mut String, text: &Text<'_>) {
     );
 }
 
-pub(super) fn escape(words: &str) -> String {
+pub(crate) fn escape(words: &str) -> String {
     words
         .replace('&', "&amp;")
         .replace('<', "&lt;")

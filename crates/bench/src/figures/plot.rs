@@ -23,7 +23,7 @@ pub(crate) fn svg(chart: &Chart) -> String {
             label: &line.label,
             line: Some((
                 palette::dash(line.mode),
-                (chart.abscissa != Scale::Time).then(|| palette::marker(line.mode)),
+                (chart.abscissa != Scale::Time).then(|| palette::marker(&line.data_plane)),
             )),
             hollow: false,
         }
@@ -61,8 +61,8 @@ fn data(chart: &Chart) -> String {
     };
     let y = match chart.abscissa {
         _ if ys.iter().any(|&y| y < 0.0) => Axis::signed(&ys, up),
-        Scale::Linear => Axis::linear(greatest(&ys), up),
-        Scale::Settings | Scale::Time => Axis::of_values(&ys, up),
+        Scale::Linear | Scale::Time => Axis::linear(greatest(&ys), up),
+        Scale::Settings => Axis::of_values(&ys, up),
     };
     let axes = Axes { x, y };
     paper::ordinate(&mut out, &axes.y, &chart.y_axis);
@@ -142,15 +142,11 @@ fn draw_point(out: &mut String, chart: &Chart, line: &Line, point: &Point, place
         Scale::Settings | Scale::Linear => {
             format!("{} {}", number::grouped(point.x), chart.x_axis)
         }
-        Scale::Time => format!("{}, {}", chart.x_axis, number::significant(point.x)),
+        Scale::Time => format!("{}, {}", chart.x_axis, number::grouped(point.x)),
     };
-    let interval = point.interval.map(|(low, high)| {
-        format!(
-            "{} – {}",
-            number::significant(low),
-            number::significant(high)
-        )
-    });
+    let interval = point
+        .interval
+        .map(|ends| number::range(ends, number::significant));
     let spot = Spot {
         at: &at,
         label: &line.label,
@@ -165,7 +161,9 @@ fn draw_point(out: &mut String, chart: &Chart, line: &Line, point: &Point, place
         "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{REACH}\" fill-opacity=\"0\" stroke=\"none\"/>"
     );
     if chart.abscissa != Scale::Time {
-        out.push_str(palette::drawn(palette::marker(line.mode), place, point.doubtful).trim_end());
+        out.push_str(
+            palette::drawn(palette::marker(&line.data_plane), place, point.doubtful).trim_end(),
+        );
     }
     out.push_str("</g>\n");
 }

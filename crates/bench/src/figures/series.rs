@@ -1,7 +1,7 @@
 //! A run seen through one metric: lines of points, and what had to be left out and why.
 //! Called by `figures`; drawn by `plot`. Void repeats never reach it: `results` does not pool them.
 
-use crate::results::{Cell, CellKey, Experiment, Metric, Mode, Run, Telemetry, Verdict};
+use crate::results::{Cell, CellKey, Experiment, Metric, Mode, Run, Telemetry};
 
 use super::chart::{Chart, Line, Point, Scale};
 
@@ -14,14 +14,13 @@ pub(super) enum Abscissa {
 
 /// Looks at `run` through `metric`.
 pub(crate) fn chart(run: &Run, metric: Metric) -> Chart {
-    let settings = &run.settings;
     let abscissa = Abscissa::of_run(run);
-    let several_rates = abscissa == Abscissa::Connections && settings.qps.len() > 1;
     let mut lines: Vec<Line> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
     for cell in run.cells.iter().filter(|cell| applies(metric, &cell.key)) {
-        let label = label(&cell.key, several_rates);
+        let label = abscissa.label(run, &cell.key);
         let Some(x) = abscissa.of(&cell.key) else {
+            left_out.push(format!("{label} at max"));
             continue;
         };
         match point(cell, metric, x) {
@@ -77,10 +76,10 @@ fn axis(metric: Metric) -> String {
 fn notes(metric: Metric, lines: &[Line], left_out: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     if lines.is_empty() && !left_out.is_empty() {
-        notes.push("Left out: every cell, void or too few samples.".to_owned());
+        notes.push("Left out: every cell, void, without a rate or too few samples.".to_owned());
     } else if !left_out.is_empty() {
         notes.push(format!(
-            "Left out, void or too few samples: {}.",
+            "Left out, void, without a rate or too few samples: {}.",
             left_out.join(", ")
         ));
     }
@@ -89,7 +88,10 @@ fn notes(metric: Metric, lines: &[Line], left_out: &[String]) -> Vec<String> {
         .flat_map(|line| &line.points)
         .any(|point| point.doubtful)
     {
-        notes.push("Hollow points: the cell was saturated or machine-bound.".to_owned());
+        notes.push(
+            "Hollow points: the cell was saturated, machine-bound, failing or passed by."
+                .to_owned(),
+        );
     }
     if metric.quantile().is_none() && metric != Metric::Rate && !lines.is_empty() {
         notes.push("Without a sidecar: zero.".to_owned());
@@ -107,14 +109,6 @@ fn applies(metric: Metric, key: &CellKey) -> bool {
             key.crosses_client() || key.crosses_server()
         }
         Metric::P50 | Metric::P90 | Metric::P95 | Metric::P99 | Metric::P999 | Metric::Rate => true,
-    }
-}
-
-fn label(key: &CellKey, several_rates: bool) -> String {
-    if several_rates {
-        format!("{} @{}", key.series(), key.qps_word())
-    } else {
-        key.series()
     }
 }
 
@@ -148,17 +142,30 @@ fn point(cell: &Cell, metric: Metric, x: f64) -> Option<Point> {
         x,
         y: estimate.value,
         interval: estimate.interval(),
-        doubtful: cell.verdict() != Verdict::Valid,
+        doubtful: cell.doubt().is_some(),
     })
 }
 
 impl Abscissa {
     pub(super) fn of_run(run: &Run) -> Self {
         let settings = &run.settings;
-        let rates = settings.experiment == Experiment::Capacity || settings.qps.len() > 1;
-        match settings.connections.len() <= 1 && rates {
+        // A search goes from rate to rate, whatever else there are several of.
+        let searches = settings.experiment == Experiment::Capacity;
+        match searches || (settings.connections.len() <= 1 && settings.qps.len() > 1) {
             true => Self::Qps,
             false => Self::Connections,
+        }
+    }
+
+    /// One line of a figure: what the cell is, but for what it is plotted against.
+    pub(super) fn label(self, run: &Run, key: &CellKey) -> String {
+        let (settings, series) = (&run.settings, key.series());
+        match self {
+            Self::Connections if settings.qps.len() > 1 => format!("{series} @{}", key.qps_word()),
+            Self::Qps if settings.connections.len() > 1 => {
+                format!("{series}, {} connections", key.connections)
+            }
+            _ => series,
         }
     }
 
@@ -180,7 +187,7 @@ impl Abscissa {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::sample;
+    use crate::results::{Verdict, sample};
 
     fn labels(chart: &Chart) -> Vec<&str> {
         chart.lines.iter().map(|line| line.label.as_str()).collect()

@@ -1,10 +1,10 @@
 //! What telling about requests costs: CPU and latency of each variant over those of the least one,
 //! taken repeat by repeat. Called by `figures`; nothing where a run has only one variant.
 
-use super::chart::{Chart, Point};
+use super::chart::{Chart, Line, Point};
 use super::series::{Abscissa, push};
 use super::{Figure, of_chart};
-use crate::results::{Cell, CellKey, Mode, Repeat, Run, Spread, Telemetry, Verdict, pool};
+use crate::results::{Cell, CellKey, Mode, Repeat, Run, Spread, Telemetry, pool};
 use crate::units;
 
 /// What is compared.
@@ -44,7 +44,7 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
 
 fn chart(run: &Run, compared: &Compared, least: Telemetry) -> Chart {
     let abscissa = Abscissa::of_run(run);
-    let mut lines = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     for cell in run
         .cells
         .iter()
@@ -60,11 +60,12 @@ fn chart(run: &Run, compared: &Compared, least: Telemetry) -> Chart {
             x,
             y: added.median,
             interval: (added.repeats > 1).then_some((added.min, added.max)),
-            doubtful: [cell, base]
-                .iter()
-                .any(|one| one.verdict() != Verdict::Valid),
+            doubtful: cell.doubt().or_else(|| base.doubt()).is_some(),
         };
-        push(&mut lines, cell, label(&cell.key), point);
+        push(&mut lines, cell, abscissa.label(run, &cell.key), point);
+    }
+    for line in &mut lines {
+        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     Chart {
         title: compared.title.to_owned(),
@@ -79,11 +80,6 @@ fn chart(run: &Run, compared: &Compared, least: Telemetry) -> Chart {
         )],
         ..Chart::default()
     }
-}
-
-fn label(key: &CellKey) -> String {
-    let told = key.telemetry.name();
-    format!("{} {}, {told}", key.data_plane, key.mode.name())
 }
 
 /// The same cell with the least telemetry; none for that one itself.
@@ -108,7 +104,7 @@ fn added(cell: &Cell, base: &Cell, read: fn(&Repeat) -> Option<f64>) -> Option<S
 }
 
 fn median(repeat: &Repeat) -> Option<f64> {
-    let nanos = pool::percentile(&repeat.latencies.intended, 0.5)?;
+    let nanos = pool::percentile(repeat.latencies.shown(), 0.5)?;
     Some(units::micros(nanos) / 1e3)
 }
 
@@ -134,7 +130,7 @@ mod tests {
         }
         let chart = chart(&run, &COMPARED[0], Telemetry::None);
         assert_eq!(chart.lines.len(), 1);
-        assert_eq!(chart.lines[0].label, "leno both, metrics+accesslog");
+        assert_eq!(chart.lines[0].label, "leno both, with access log");
         let point = &chart.lines[0].points[0];
         // 0.05 s more over 5,000 requests in the second round, nothing in the first.
         assert!((point.y - 5.0).abs() < 1e-9, "{point:?}");

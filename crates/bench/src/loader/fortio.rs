@@ -2,7 +2,6 @@
 //! sends; the window is that of the second, which it says when it begins and ends.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 use load::{Phase, Plan, Rate};
@@ -42,6 +41,11 @@ pub(super) fn check(settings: &Settings) -> anyhow::Result<()> {
         settings.arrivals == Arrivals::Staggered,
         "fortio has no poisson arrivals: leave --arrivals out, or use --load leno"
     );
+    ensure!(
+        settings.objective.is_none(),
+        "an objective is kept from the intended send time, which fortio does not know: use --load \
+         leno"
+    );
     Ok(())
 }
 
@@ -50,31 +54,15 @@ impl Fortio {
     /// When it is not there, with what to do.
     pub(super) fn find(given: Option<&Path>, launcher: &Path) -> anyhow::Result<Self> {
         let program = match given {
-            Some(path) => {
-                ensure!(
-                    path.is_file(),
-                    "{} is not a file: give the path of fortio",
-                    path.display()
-                );
-                path.to_path_buf()
-            }
-            None => find::tool("fortio").context(
-                "fortio was not found: install it (go install fortio.org/fortio@v1.63.7), give its \
-                 path with --fortio, or use --load leno",
-            )?,
+            Some(_) => find::installed(given, "fortio")?,
+            None => find::tool("fortio"),
         };
-        let mut command = Command::new(&program);
-        command.arg("version").stdin(Stdio::null());
-        let output = command.output();
-        let output = output.with_context(|| format!("running {} version", program.display()))?;
-        ensure!(
-            output.status.success(),
-            "{} version: {}",
-            program.display(),
-            output.status
-        );
+        let program = program.context(
+            "fortio was not found: install it (go install fortio.org/fortio@v1.63.7), give its \
+             path with --fortio, or use --load leno",
+        )?;
         Ok(Self {
-            version: String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            version: find::said_by(&program, "version")?,
             launcher: launcher.to_path_buf(),
             program,
         })

@@ -1,7 +1,6 @@
 //! A load tool that is a process of its own: started where the calling thread is, told of, metered
 //! with all that it starts, and gone when its guard is.
 
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use load::{Phase, Plan, Progress};
 
 use super::Tell;
+use crate::meter;
 use crate::process::{Child, Placing, Program};
 
 /// How often somebody who waits is told that it goes on.
@@ -83,36 +83,9 @@ impl<'a, 'b> Teller<'a, 'b> {
 
 /// CPU time of a child and of what it started, as far as that is still there.
 pub(super) fn cpu_of(child: &Child) -> Duration {
-    let group = child.pid();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let times = processes.filter_map(|entry| {
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        of_group(&stat, group)
-    });
-    let ticks: u64 = times.sum();
-    Duration::from_micros(ticks * 1_000_000 / rustix::param::clock_ticks_per_second())
-}
-
-/// Ticks of user and system time in a process's `stat`, if it is of this group; proc(5).
-fn of_group(stat: &str, group: u32) -> Option<u64> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
-    if number(2)? != u64::from(group) {
-        return None;
-    }
-    Some(number(11)? + number(12)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_counts_with_its_group_whatever_its_name() {
-        let stat = "7 (a) b) S 1 42 42 0 -1 4194560 1 0 0 0 30 12 0 0 20 0 1 0 5 0 0";
-        assert_eq!(of_group(stat, 42), Some(42));
-        assert_eq!(of_group(stat, 1), None);
-        assert_eq!(of_group("", 42), None);
-    }
+    let group = meter::group_of(child.pid()).unwrap_or_default();
+    let times = group
+        .into_iter()
+        .filter_map(|pid| meter::ticks_of(pid).ok());
+    times.sum()
 }

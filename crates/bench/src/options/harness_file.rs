@@ -119,7 +119,7 @@ impl HarnessFile {
         let ingress = self.run_ingress.as_ref();
         if ingress.is_some_and(|value| !matches!(value.as_bool(), Some(false)) && !value.is_null())
         {
-            bail!("run_ingress cannot be measured yet: remove it");
+            bail!("run_ingress has an address of the cluster: remove it, and use --modes ingress");
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::stacks::{KERNEL, Stacks};
+use crate::figures::escape;
 use crate::units;
 
 const WIDTH: f64 = 1200.0;
@@ -158,14 +159,6 @@ fn colour(name: &str) -> String {
         false => (22 + hash % 28, 68 + hash / 32 % 10),
     };
     format!("hsl({hue} 78% {light}%)")
-}
-
-fn escape(words: &str) -> String {
-    words
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ pub struct HeadlineRow {
     pub data_plane: String,
     /// Which of its variants, e.g. the mode.
     pub variant: String,
-    /// Of its cell.
-    pub verdict: Verdict,
+    /// Why its cell may not be compared with others, in a word.
+    pub doubt: Option<&'static str>,
     /// As many as there are columns.
     pub values: Vec<Option<Estimate>>,
 }
@@ -203,13 +203,8 @@ impl Entry {
         Self {
             interval: estimate
                 .interval()
-                .map(|ends| range(ends, number::significant)),
+                .map(|ends| number::range(ends, number::significant)),
             ..Self::number(estimate.value, number::significant(estimate.value))
         }
     }
-}
-
-/// An interval in words: `1.10 – 1.31`.
-pub(crate) fn range((low, high): (f64, f64), words: fn(f64) -> String) -> String {
-    format!("{} – {}", words(low), words(high))
 }

@@ -112,7 +112,8 @@ fn row(cell: &Cell, baseline: Option<&Cell>) -> HeadlineRow {
     HeadlineRow {
         data_plane: cell.key.data_plane.clone(),
         variant: cell.key.variant(),
-        verdict: cell.verdict(),
+        // Latency is over the baseline's.
+        doubt: cell.doubt().or_else(|| baseline.and_then(Cell::doubt)),
         values: vec![
             added(Metric::P50),
             added(Metric::P99),

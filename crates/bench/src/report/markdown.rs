@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::figures::number;
 
-use super::content::{Content, Headline, NOTHING, Section, Table, range};
+use super::content::{Content, Headline, NOTHING, Section, Table};
 use super::view::Circumstances;
 
 /// The whole document.
@@ -64,7 +64,7 @@ fn headline_text(headline: &Headline) -> String {
                 |found| {
                     let interval = found
                         .interval()
-                        .map(|ends| format!(" ({})", range(ends, words)));
+                        .map(|ends| format!(" ({})", number::range(ends, words)));
                     format!("{}{}", words(found.value), interval.unwrap_or_default())
                 },
             )

@@ -1,45 +1,67 @@
-//! `--export smp`: a run in the terms of the Service Mesh Performance specification: for each
-//! repeat its configuration, environment and result. Fields that we do not know are left out.
+//! `--export smp`: a run in the messages of the Service Mesh Performance specification (its
+//! protos, in protobuf's JSON form with the names of the protos): one environment, a test
+//! configuration for each cell, and for each repeat a mesh configuration, with what its sidecars
+//! used, and a result. Ids tie them together. What the messages have no field for is a label; what
+//! we do not know is left out.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::results::{Application, Link, Metric, Mode, Repeat, Run, SidecarUsage, pool};
-use crate::run::label;
-use crate::units::{count, mebibytes};
+use crate::results::{Application, Cell, CellKey, Link, Mode, Repeat, Run, SidecarUsage, pool};
+use crate::units::count;
 
 /// The specification's version that is followed.
 const VERSION: &str = "v0.0.1";
 
-/// All repeats, in the order of the cells.
+/// Everything, by message.
 pub(crate) fn value(run: &Run) -> Value {
-    let repeats = run.cells.iter().flat_map(|cell| &cell.repeats);
-    Value::Array(repeats.map(|repeat| result(run, repeat)).collect())
+    let repeats = || run.cells.iter().flat_map(|cell| &cell.repeats);
+    let tests: Vec<Value> = run
+        .cells
+        .iter()
+        .map(|cell| test_config(run, cell))
+        .collect();
+    let meshes: Vec<Value> = repeats().map(|repeat| mesh_config(run, repeat)).collect();
+    let results: Vec<Value> = repeats().map(|repeat| result(run, repeat)).collect();
+    json!({
+        "environment_configs": [environment(run)],
+        "performance_test_configs": tests,
+        "mesh_configs": meshes,
+        "performance_test_results": results,
+    })
 }
 
 fn result(run: &Run, repeat: &Repeat) -> Value {
-    let name = label(&run.id, &repeat.key, run.settings.extra_labels.as_deref());
-    let sidecars = [
-        usage("client", &repeat.client),
-        usage("server", &repeat.server),
-    ];
-    let sidecars: Vec<Value> = sidecars.into_iter().flatten().collect();
     json!({
-        "name": name,
+        "smp_version": VERSION,
+        "id": id_of(run, repeat),
+        "labels": labels([
+            ("verdict", repeat.verdict.name().to_owned()),
+            ("requests", repeat.requests.to_string()),
+            ("errors", repeat.errors.to_string()),
+        ]),
         "start_time": repeat.started,
         "end_time": end(repeat),
         "latencies_ms": latencies(repeat),
-        "actual_qps": repeat.achieved_qps,
-        "sidecars": sidecars,
-        "performance_test_config": test_config(run, repeat),
-        "mesh_config": mesh_config(run, repeat),
-        "environment": environment(run),
-        "labels": {
-            "verdict": repeat.verdict.name(),
-            "repeat": repeat.index,
-            "requests": repeat.requests,
-            "errors": repeat.errors,
-        },
+        "actual_QPS": repeat.achieved_qps,
+        "testId": test_id(run, &repeat.key),
+        "meshConfigId": id_of(run, repeat),
+        "envId": run.id,
     })
+}
+
+fn test_id(run: &Run, key: &CellKey) -> String {
+    format!("{}/{}", run.id, key.slug())
+}
+
+fn id_of(run: &Run, repeat: &Repeat) -> String {
+    format!("{}/{}", test_id(run, &repeat.key), repeat.index)
+}
+
+fn labels<const N: usize>(pairs: [(&str, String); N]) -> Map<String, Value> {
+    let pairs = pairs.into_iter();
+    pairs
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect()
 }
 
 fn end(repeat: &Repeat) -> Option<String> {
@@ -51,7 +73,10 @@ fn end(repeat: &Repeat) -> Option<String> {
 
 /// A percentile without enough samples beyond it is left out.
 fn latencies(repeat: &Repeat) -> Value {
-    let histogram = &repeat.latencies.intended;
+    let histogram = repeat.latencies.shown();
+    if histogram.is_empty() {
+        return json!({});
+    }
     let mut latencies = json!({
         "min": count(histogram.min()) / 1e6,
         "average": histogram.mean() / 1e6,
@@ -65,24 +90,21 @@ fn latencies(repeat: &Repeat) -> Value {
     latencies
 }
 
-fn usage(side: &str, usage: &Option<SidecarUsage>) -> Option<Value> {
-    let usage = usage.as_ref()?;
-    Some(json!({
-        "side": side,
-        "cpu_mcores": usage.cores() * 1e3,
-        "mem_mb": mebibytes(usage.pss_bytes),
-    }))
-}
-
-fn test_config(run: &Run, repeat: &Repeat) -> Value {
-    let key = &repeat.key;
-    let headers = run.settings.headers.iter();
-    let headers: serde_json::Map<String, Value> = headers
+fn test_config(run: &Run, cell: &Cell) -> Value {
+    let (settings, key) = (&run.settings, &cell.key);
+    let headers = settings.headers.iter();
+    let headers: Map<String, Value> = headers
         .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
         .collect();
     json!({
         "smp_version": VERSION,
-        "name": run.settings.experiment.name(),
+        "id": test_id(run, key),
+        "name": settings.experiment.name(),
+        "labels": labels([
+            ("link", key.link.name().to_owned()),
+            ("loop", if key.qps.is_some() { "open" } else { "closed" }.to_owned()),
+            ("note", settings.extra_labels.clone().unwrap_or_default()),
+        ]),
         "clients": [{
             "internal": true,
             "load_generator": run.environment.generator,
@@ -92,7 +114,7 @@ fn test_config(run: &Run, repeat: &Repeat) -> Value {
             "rps": key.qps.unwrap_or(0),
             "headers": headers,
         }],
-        "duration": format!("{}s", repeat.window_seconds),
+        "duration": format!("{}s", settings.duration_seconds),
     })
 }
 
@@ -100,17 +122,30 @@ fn mesh_config(run: &Run, repeat: &Repeat) -> Value {
     let key = &repeat.key;
     let planes = &run.environment.data_planes;
     let version = planes.iter().find(|plane| plane.name == key.data_plane);
-    let sidecars = u8::from(key.crosses_client()) + u8::from(key.crosses_server());
+    let version = version.map_or("", |plane| plane.version.as_str());
+    let sidecars: Vec<&SidecarUsage> = [&repeat.client, &repeat.server]
+        .into_iter()
+        .flatten()
+        .collect();
+    let cores: f64 = sidecars.iter().map(|usage| usage.cores()).sum();
+    let memory: u64 = sidecars.iter().map(|usage| usage.pss_bytes).sum();
     json!({
-        "name": key.data_plane,
-        "version": version.map(|plane| plane.version.as_str()),
-        "mtls_enabled": key.mode == Mode::Both || key.mode == Mode::Ingress,
+        "smp_version": VERSION,
+        "id": id_of(run, repeat),
+        "labels": labels([
+            ("data_plane", key.data_plane.clone()),
+            ("mode", key.mode.name().to_owned()),
+            ("telemetry", key.telemetry.name().to_owned()),
+        ]),
         "sidecar": {
-            "count": sidecars,
-            "cpu_mcores": Metric::Cpu.of_repeat(repeat),
-            "mem_mb": Metric::Memory.of_repeat(repeat),
-            "rps": repeat.achieved_qps,
+            "count": sidecars.len(),
+            "cpu_mCores": whole(cores * 1e3),
+            "mem_mb": megabytes(memory),
+            "rps": whole(repeat.achieved_qps),
         },
+        "mtls_enabled": key.mode == Mode::Both || key.mode == Mode::Ingress,
+        "proxy_concurrency": 1,
+        "proxy_build": version,
     })
 }
 
@@ -122,16 +157,34 @@ fn environment(run: &Run) -> Value {
         (Application::Static, _) => "bookinfo, static",
     };
     json!({
-        "kind": here.kind,
-        "nodes": [{
-            "cpu": here.cpu_model,
-            "cpus": here.cpus,
-            "memory_bytes": here.memory_bytes,
-            "kernel": here.kernel,
-            "system": here.system,
+        "smp_version": VERSION,
+        "id": run.id,
+        "labels": labels([
+            ("kind", here.kind.clone()),
+            ("kernel", here.kernel.clone()),
+            ("system", here.system.clone()),
+        ]),
+        "node": [{
+            "type": here.cpu_model,
+            "cores": here.cpus,
+            "mem_mb": megabytes(here.memory_bytes),
         }],
-        "workloads": [application],
+        "individual_workloads": [{ "name": application, "count": 1 }],
     })
+}
+
+fn megabytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1_000_000)
+}
+
+/// The messages have whole numbers.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "no rate and no number of cores comes near the end of u64"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
 }
 
 #[cfg(test)]
@@ -139,24 +192,117 @@ mod tests {
     use super::*;
     use crate::results::sample;
 
+    /// Fields of the messages as `protos/service_mesh_performance.proto` has them: s text, i a
+    /// whole number, d a number, b a truth, m a map of texts, t a time.
+    const FIELDS: [(&str, &str); 10] = [
+        (
+            "environment_configs",
+            "smp_version:s id:s labels:m kubernetes_version:s node individual_workloads \
+             traffic_metadata",
+        ),
+        ("node", "type:s cores:i mem_mb:i"),
+        (
+            "individual_workloads",
+            "name:s count:i cpu_mCores:i mem_mb:i",
+        ),
+        (
+            "performance_test_configs",
+            "smp_version:s id:s name:s labels:m clients duration:s",
+        ),
+        (
+            "clients",
+            "internal:b load_generator:s protocol:s connections:i rps:i headers:m cookies:m body:s \
+             content_type:s endpoint_url",
+        ),
+        (
+            "mesh_configs",
+            "smp_version:s id:s labels:m ingress_gateway sidecar mesh_telemetry mesh_policy \
+             mesh_control_plane mesh_policy_enabled:b mesh_telemetry_enabled:b mtls_enabled:b \
+             proxy_concurrency:i mesh_build:s proxy_build:s exp_group_uuid:s exp_uuid:s profile:s \
+             mesh_type application_metadata",
+        ),
+        ("sidecar", "count:i cpu_mCores:i mem_mb:i rps:i bps:i"),
+        (
+            "performance_test_results",
+            "smp_version:s id:s labels:m start_time:t end_time:t latencies_ms actual_QPS:d \
+             details_uri:s testId:s meshConfigId:s envId:s",
+        ),
+        ("latencies_ms", "min:d average:d p50:d p90:d p99:d max:d"),
+        (
+            "",
+            "environment_configs performance_test_configs mesh_configs performance_test_results",
+        ),
+    ];
+
+    /// All that is in `value` must be fields of `message` with values of their kinds.
+    #[track_caller]
+    fn check(message: &str, value: &Value) {
+        if let Some(values) = value.as_array() {
+            return values.iter().for_each(|value| check(message, value));
+        }
+        let (_, fields) = FIELDS.iter().find(|(name, _)| *name == message).unwrap();
+        for (name, value) in value.as_object().unwrap() {
+            let field = fields
+                .split_whitespace()
+                .find(|field| field.split(':').next() == Some(name));
+            let field = field.unwrap_or_else(|| panic!("{message} has no {name}"));
+            let is_sound = match field.split_once(':').map(|(_, kind)| kind) {
+                None => {
+                    check(name, value);
+                    true
+                }
+                Some("s") => value.is_string(),
+                Some("i") => value.is_u64(),
+                Some("d") => value.is_f64(),
+                Some("b") => value.is_boolean(),
+                Some("m") => value
+                    .as_object()
+                    .is_some_and(|map| map.values().all(Value::is_string)),
+                _ => value.as_str().is_some_and(|time| time.ends_with('Z')),
+            };
+            assert!(is_sound, "{message}.{name}: {value}");
+        }
+    }
+
     #[test]
-    fn a_repeat_has_the_words_of_the_specification() {
+    fn all_are_messages_of_the_specification() {
+        check("", &value(&sample::full_run()));
+    }
+
+    #[test]
+    fn ids_lead_from_a_result_to_all_else() {
+        let value = value(&sample::full_run());
+        let ids = |message: &str| -> Vec<&str> {
+            let all = value[message].as_array().unwrap().iter();
+            all.map(|one| one["id"].as_str().unwrap()).collect()
+        };
+        for result in value["performance_test_results"].as_array().unwrap() {
+            for (field, message) in [
+                ("testId", "performance_test_configs"),
+                ("meshConfigId", "mesh_configs"),
+                ("envId", "environment_configs"),
+            ] {
+                let id = result[field].as_str().unwrap();
+                assert!(ids(message).contains(&id), "{id} is not in {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_repeat_says_what_was_measured() {
         let run = sample::full_run();
         let value = value(&run);
-        let all = value.as_array().unwrap();
-        assert_eq!(
-            all.len(),
-            run.cells
-                .iter()
-                .map(|cell| cell.repeats.len())
-                .sum::<usize>()
-        );
-        let last = all.last().unwrap();
+        let results = value["performance_test_results"].as_array().unwrap();
+        let repeats = run.cells.iter().map(|cell| cell.repeats.len());
+        assert_eq!(results.len(), repeats.sum::<usize>());
+        let last = results.last().unwrap();
         assert_eq!(last["start_time"], "2026-01-02T03:04:06Z");
         assert_eq!(last["end_time"], "2026-01-02T03:04:11Z");
-        assert_eq!(last["mesh_config"]["sidecar"]["count"], 2);
-        assert_eq!(last["mesh_config"]["mtls_enabled"], true);
-        assert_eq!(last["performance_test_config"]["clients"][0]["rps"], 1000);
         assert!(last["latencies_ms"]["p99"].as_f64().unwrap() > 4.9);
+        let mesh = value["mesh_configs"].as_array().unwrap().last().unwrap();
+        assert_eq!(mesh["sidecar"]["count"], 2);
+        assert_eq!(mesh["mtls_enabled"], true);
+        let tests = value["performance_test_configs"].as_array().unwrap();
+        assert_eq!(tests.last().unwrap()["clients"][0]["rps"], 1000);
     }
 }

@@ -2,7 +2,7 @@
 //! cells. Called by `report` for the experiments that are one; others take its parts.
 
 use crate::figures::{self, number};
-use crate::results::{Cell, Experiment, Metric, Run};
+use crate::results::{Cell, Experiment, LoadTool, Metric, Run};
 use crate::table;
 
 use super::content::{Column, Content, Entry, Row, Section, Table};
@@ -59,10 +59,13 @@ pub(crate) fn latency(run: &Run) -> Section {
     Section {
         id: "latency",
         title: "Latency".to_owned(),
-        text: vec![
-            "From the time at which a request was due, without a mesh and through the sidecars."
-                .to_owned(),
-        ],
+        text: vec![match run.settings.load {
+            LoadTool::Leno => {
+                "From the time at which a request was due, without a mesh and through the sidecars."
+                    .to_owned()
+            }
+            _ => "From the send, without a mesh and through the sidecars.".to_owned(),
+        }],
         figures: figures::of_metrics(run, &LATENCIES, false),
         tables: Vec::new(),
     }

@@ -1,10 +1,10 @@
 //! Which of two data planes is lower in what: said only where intervals part, and only of cells
-//! that are valid. Called by `standard` and `headline`. Pure.
+//! that may be compared. Called by `standard` and `headline`. Pure.
 
 use std::cmp::Ordering;
 
 use crate::figures::number;
-use crate::results::{Cell, CellKey, Metric, Mode, Run, Verdict};
+use crate::results::{COUNTED_MAX, Cell, CellKey, Metric, Mode, Run};
 
 use super::content::{Column, Entry, Row, Section, Table};
 
@@ -17,11 +17,10 @@ pub(crate) const COMPARED: [Metric; 5] = [
     Metric::Memory,
 ];
 
-/// How one cell stands to another one in a metric; `None` where either has no such figure, or is
-/// not valid.
+/// How one cell stands to another one in a metric; `None` where either has no such figure, or may
+/// not be compared.
 pub(crate) fn between(mine: &Cell, theirs: &Cell, metric: Metric) -> Option<Option<Ordering>> {
-    let sound = |cell: &Cell| cell.verdict() == Verdict::Valid;
-    if !(sound(mine) && sound(theirs)) {
+    if mine.doubt().or_else(|| theirs.doubt()).is_some() {
         return None;
     }
     Some(metric.of(mine)?.against(&metric.of(theirs)?))
@@ -60,7 +59,7 @@ pub(crate) fn sentence(mine: &Cell, theirs: &Cell) -> String {
         }
     }
     let (me, you) = (&mine.key.data_plane, &theirs.key.data_plane);
-    let mode = mine.key.mode.name();
+    let path = mine.key.variant();
     let mut parts = Vec::new();
     for (what, list) in [
         (format!("{me} is lower than {you} in "), lower),
@@ -72,8 +71,8 @@ pub(crate) fn sentence(mine: &Cell, theirs: &Cell) -> String {
         }
     }
     match parts.is_empty() {
-        true => format!("{mode}: no verdict between {me} and {you}, see the cells' own verdicts."),
-        false => format!("{mode}: {}.", parts.join("; ")),
+        true => format!("{path}: no verdict between {me} and {you}, see the cells' own verdicts."),
+        false => format!("{path}: {}.", parts.join("; ")),
     }
 }
 
@@ -101,9 +100,9 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
     }
     let mut columns = vec![
         Column::words("between"),
-        Column::words("mode"),
+        Column::words("path"),
         Column::number("conns"),
-        Column::words("rate"),
+        Column::number("rate"),
     ];
     columns.extend(COMPARED.map(|metric| Column::words(metric.title())));
     let table = Table {
@@ -121,7 +120,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
         text: vec![
             "A name stands where the two intervals part: that data plane is lower. Elsewhere this \
              run shows no difference, which is not to say that there is none. Cells that are not \
-             valid get no verdict."
+             valid, that answered errors, or whose sidecars were passed by get no verdict."
                 .to_owned(),
         ],
         figures: Vec::new(),
@@ -133,9 +132,12 @@ fn row(mine: &Cell, theirs: &Cell) -> Row {
     let key = &mine.key;
     let mut entries = vec![
         Entry::words(format!("{} and {}", key.data_plane, theirs.key.data_plane)),
-        Entry::words(key.mode.name()),
+        Entry::words(key.variant()),
         Entry::number(f64::from(key.connections), key.connections.to_string()),
-        Entry::words(key.qps_word()),
+        match key.qps {
+            Some(qps) => Entry::number(f64::from(qps), number::grouped(f64::from(qps))),
+            None => Entry::words(key.qps_word()),
+        },
     ];
     entries.extend(COMPARED.map(|metric| {
         Entry::words(match between(mine, theirs, metric) {
@@ -150,24 +152,43 @@ fn row(mine: &Cell, theirs: &Cell) -> Row {
 
 /// How often two equal data planes would get a verdict all the same.
 pub(crate) fn chance(run: &Run) -> String {
-    let repeats = run.settings.repeats;
-    if repeats < 2 {
-        return "With one repeat there are no intervals, hence no verdicts.".to_owned();
+    let repeats = pairs(run)
+        .into_iter()
+        .flat_map(|(mine, theirs)| [mine, theirs]);
+    // Void ones are not there, and an interrupted run has fewer than were asked for.
+    let repeats = repeats.map(|cell| cell.counted().count()).min();
+    match repeats.unwrap_or(0) {
+        0 | 1 => "With one repeat there are no intervals, hence no verdicts.".to_owned(),
+        few @ 2..=COUNTED_MAX => format!(
+            "With {few} repeats the intervals of two equal data planes part by chance in about one \
+             of {} comparisons of CPU or memory: read a verdict together with its neighbours.",
+            number::grouped(1.0 / by_chance(few))
+        ),
+        _ => {
+            "Of two equal data planes two such intervals part by chance in up to one of a hundred \
+              comparisons: read a verdict together with its neighbours."
+                .to_owned()
+        }
     }
-    // All of one above all of the other: two of (2n over n) orders.
-    let orders = (1..=repeats).map(|step| f64::from(repeats + step) / f64::from(step));
-    let one_in = orders.product::<f64>() / 2.0;
-    format!(
-        "With {repeats} repeats the intervals of two equal data planes part by chance in about one \
-         of {} comparisons of CPU or memory: read a verdict together with its neighbours.",
-        number::grouped(one_in)
-    )
+}
+
+/// How likely the ranges of so many repeats each of the same thing part: all of one are above all
+/// of the other, in two of (2n over n) orders.
+pub(crate) fn by_chance(repeats: usize) -> f64 {
+    let repeats = crate::units::count(repeats as u64);
+    let mut orders = 1.0;
+    let mut step = 1.0;
+    while step <= repeats {
+        orders *= (repeats + step) / step;
+        step += 1.0;
+    }
+    2.0 / orders
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::sample;
+    use crate::results::{Verdict, sample};
 
     /// Envoy's cells take twice as long, and three repeats tell.
     fn run() -> Run {
@@ -218,11 +239,26 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_counted() {
-        let mut run = sample::run();
-        for (repeats, words) in [(1, "no intervals"), (3, "one of 10 "), (5, "one of 126 ")] {
-            run.settings.repeats = repeats;
-            assert!(chance(&run).contains(words), "{}", chance(&run));
+    fn chance_is_that_of_the_repeats_that_count() {
+        let mut run = run();
+        assert!(chance(&run).contains("one of 10 "), "{}", chance(&run));
+        run.cells[2].repeats[0].verdict = Verdict::Void;
+        assert!(chance(&run).contains("one of 3 "), "{}", chance(&run));
+        run.cells[2].repeats.truncate(1);
+        assert!(chance(&run).contains("no intervals"), "{}", chance(&run));
+        assert!((1.0 / by_chance(5) - 126.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn errors_and_ways_round_a_sidecar_get_no_verdict() {
+        let mut failing = run();
+        failing.cells[2].repeats[0].errors = 100;
+        let mut bypassed = run();
+        bypassed.cells[2].repeats[0].client = None;
+        for (run, doubt) in [(failing, "failing"), (bypassed, "bypassed")] {
+            let (leno, envoy) = pairs(&run)[0];
+            assert_eq!(leno.doubt(), Some(doubt));
+            assert_eq!(between(leno, envoy, Metric::P50), None);
         }
     }
 }

@@ -6,10 +6,10 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::figures::{self, Figure, number};
-use crate::results::{Arrivals, Environment, Repeat, Run, Verdict, drift};
+use crate::results::{Arrivals, Environment, Experiment, LoadTool, Repeat, Run, Verdict, drift};
 use crate::table;
 
-use super::content::{Content, Headline, HeadlineRow, NOTHING, Section, Table, range};
+use super::content::{Content, Headline, HeadlineRow, NOTHING, Section, Table};
 use super::standard::list;
 
 /// The whole page.
@@ -181,10 +181,7 @@ fn front(headline: &Headline) -> Front<'_> {
         class: figures::style(&each.data_plane).class,
         data_plane: &each.data_plane,
         variant: &each.variant,
-        doubt: match each.verdict {
-            Verdict::Valid => "",
-            verdict => verdict.name(),
-        },
+        doubt: each.doubt.unwrap_or_default(),
         bars: row(each),
     });
     Front {
@@ -216,7 +213,7 @@ fn bar(headline: &Headline, row: &HeadlineRow, column: usize) -> Bar {
     let interval = found.and_then(|found| found.interval());
     Bar {
         text: found.map_or_else(|| NOTHING.to_owned(), |found| words(found.value)),
-        interval: interval.map(|ends| range(ends, words)),
+        interval: interval.map(|ends| number::range(ends, words)),
         percent: found.map(|found| percent(found.value)),
         whisker: interval.map(|(low, high)| [percent(low), percent(high) - percent(low)]),
     }
@@ -323,12 +320,8 @@ fn remarks(run: &Run) -> Vec<Remark> {
             let before =
                 before.map(|why| format!("taken again, since an earlier try was void: {why}"));
             let words: Vec<String> = told.chain(before).collect();
-            let (series, connections) = (repeat.key.series(), repeat.key.connections);
             Remark {
-                cell: format!(
-                    "{series}, {connections} connections, repeat {}",
-                    repeat.index + 1
-                ),
+                cell: format!("{}, repeat {}", repeat.key.words(), repeat.index + 1),
                 verdict: repeat.verdict.name(),
                 text: words.join("; "),
             }
@@ -447,12 +440,21 @@ fn data_planes(environment: &Environment) -> Vec<Fact> {
 fn method(run: &Run) -> Vec<String> {
     let settings = &run.settings;
     let s = if settings.repeats == 1 { "" } else { "s" };
-    let mut method = vec![format!(
-        "Each cell ran {} time{s} for {} s after {} s of warm-up; each round of repeats took every \
-         cell once, in an order shuffled anew (seed {}), so that slow drifts of the machine fall \
-         on every data plane alike.",
-        settings.repeats, settings.duration_seconds, settings.warmup_seconds, settings.seed
-    )];
+    let (duration, warmup) = (settings.duration_seconds, settings.warmup_seconds);
+    let mut method = vec![match settings.experiment {
+        Experiment::Capacity => format!(
+            "Each probe ran for {duration} s after {warmup} s of warm-up; a rate that is kept is \
+             probed {} time{s}. The searches take turns, one probe each, so that slow drifts of \
+             the machine fall on every data plane alike.",
+            settings.repeats
+        ),
+        _ => format!(
+            "Each cell ran {} time{s} for {duration} s after {warmup} s of warm-up; each round of \
+             repeats took every cell once, in an order shuffled anew (seed {}), so that slow \
+             drifts of the machine fall on every data plane alike.",
+            settings.repeats, settings.seed
+        ),
+    }];
     if settings.qps.contains(&None) {
         method.push(
             "Where the rate is max, each connection sends its next request when the last is \
@@ -465,10 +467,18 @@ fn method(run: &Run) -> Vec<String> {
             Arrivals::Poisson => ", with random gaps",
             Arrivals::Staggered => "",
         };
-        method.push(format!(
-            "The generator fixed the time of every request before the run{gaps}. Latency counts \
-             from that intended time, so a stall shows in the requests that had to wait for it."
-        ));
+        method.push(match settings.load {
+            LoadTool::Leno => format!(
+                "The generator fixed the time of every request before the run{gaps}. Latency \
+                 counts from that intended time, so a stall shows in the requests that had to \
+                 wait for it."
+            ),
+            LoadTool::Fortio | LoadTool::Jmeter => {
+                "Latency counts from the actual send: requests that a stall kept from being sent \
+                 do not show it."
+                    .to_owned()
+            }
+        });
     }
     method.push(format!(
         "A percentile needs at least {} samples beyond it. Repeats are pooled by adding their \

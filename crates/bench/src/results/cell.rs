@@ -338,10 +338,24 @@ impl CellKey {
             "{plane}_{mode}_c{}_q{qps}_s{}",
             self.connections, self.payload_bytes
         );
-        for difference in self.differences() {
-            slug.push('_');
-            slug.push_str(&difference.replace(' ', ""));
-        }
+        slug.push_str(&self.suffix());
         slug
+    }
+
+    /// What tells cells apart that differ in nothing of Istio's labels.
+    pub(crate) fn suffix(&self) -> String {
+        let differences = self.differences().into_iter();
+        differences
+            .map(|it| format!("_{}", it.replace(' ', "")))
+            .collect()
+    }
+
+    /// For a reader: `leno both, 16 connections, 1000 requests/s`.
+    pub fn words(&self) -> String {
+        let (series, rate) = (self.series(), self.qps_word());
+        format!(
+            "{series}, {} connections, {rate} requests/s",
+            self.connections
+        )
     }
 }

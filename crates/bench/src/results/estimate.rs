@@ -9,9 +9,9 @@ use hdrhistogram::Histogram;
 use super::random::SplitMix;
 
 /// How sure an interval is meant to be.
-pub const CONFIDENCE: f64 = 0.95;
+const CONFIDENCE: f64 = 0.95;
 /// Up to this many repeats all resamples are counted: of five there are 126.
-const COUNTED_MAX: usize = 5;
+pub const COUNTED_MAX: usize = 5;
 /// Resamples drawn beyond that.
 const DRAWN: u32 = 500;
 const SEED: u64 = 0x1e90;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
@@ -101,6 +103,8 @@ pub fn open(dir: &Path) -> anyhow::Result<Run> {
         dir.display(),
         run.schema
     );
+    crate::options::check(&run.settings)
+        .with_context(|| dir.join("run.json").display().to_string())?;
     run.environment = read_json(&dir.join("environment.json"))?;
     let cells = cells_dir(dir);
     let entries = fs::read_dir(&cells).with_context(|| format!("reading {}", cells.display()))?;
@@ -155,7 +159,7 @@ fn write_log(repeat: &Repeat) -> anyhow::Result<Vec<u8>> {
 }
 
 fn read_log(bytes: &[u8]) -> anyhow::Result<Latencies> {
-    let mut latencies = Latencies::default();
+    let (mut latencies, mut found) = (Latencies::default(), 0);
     for entry in IntervalLogIterator::new(bytes) {
         let entry = entry.map_err(|error| anyhow::anyhow!("{error:?}"))?;
         let LogEntry::Interval(interval) = entry else {
@@ -167,12 +171,18 @@ fn read_log(bytes: &[u8]) -> anyhow::Result<Latencies> {
             Some(SENT) => latencies.sent = histogram,
             other => bail!("unexpected tag {other:?}"),
         }
+        found += 1;
     }
+    ensure!(
+        found == 2,
+        "it holds {found} of 2 histograms: remove the files of this repeat, and --resume takes it \
+         again"
+    );
     Ok(latencies)
 }
 
 fn decode(encoded: &str) -> anyhow::Result<Histogram<u64>> {
-    let bytes = base64(encoded).context("not base64")?;
+    let bytes = BASE64_STANDARD.decode(encoded).context("not base64")?;
     let decoded: Histogram<u64> = Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| anyhow::anyhow!("{error:?}"))?;
@@ -181,29 +191,6 @@ fn decode(encoded: &str) -> anyhow::Result<Histogram<u64>> {
         .add(&decoded)
         .context("adding the decoded histogram")?;
     Ok(histogram)
-}
-
-/// Standard base64 with padding; `None` on a character outside its alphabet.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut held) = (0_u32, 0_u32);
-    for byte in text.trim_end_matches('=').bytes() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push(u8::try_from((bits >> held) & 0xff).expect("masked to eight bits"));
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

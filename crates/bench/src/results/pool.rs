@@ -1,6 +1,8 @@
 //! Repeats into figures: histograms are added, CPU and memory become a median with its range.
 //! Called by every output. It never averages percentiles and never pools a void repeat.
 
+use std::collections::HashSet;
+
 use hdrhistogram::Histogram;
 
 use super::{
@@ -13,18 +15,15 @@ pub use load::report::SAMPLES_BEYOND_MIN;
 /// Three significant figures: an error below 0.1 % of the value.
 const SIGNIFICANT_FIGURES: u8 = 3;
 
+/// More errors than one request in so many, and a cell is not compared.
+const ERRORS_ONE_IN: u64 = 1000;
+
+/// A void repeat is taken again this often.
+const RETAKES: usize = 2;
+
 /// An empty histogram that grows as needed.
 pub fn empty() -> Histogram<u64> {
     Histogram::new(SIGNIFICANT_FIGURES).expect("3 is a legal number of significant figures")
-}
-
-/// The histograms of a cell's repeats, added.
-#[derive(Debug, Clone)]
-pub struct Pooled {
-    /// From the intended send time, where the load tool knows it; nanoseconds.
-    pub intended: Histogram<u64>,
-    /// From the actual send, nanoseconds.
-    pub sent: Histogram<u64>,
 }
 
 /// Median and range over repeats.
@@ -70,24 +69,20 @@ impl Cell {
             .filter(|repeat| repeat.verdict != Verdict::Void)
     }
 
-    /// Adds the histograms of the repeats that count.
-    pub fn pooled(&self) -> Pooled {
-        let mut pooled = Pooled {
-            intended: empty(),
-            sent: empty(),
-        };
+    /// The histograms of the repeats that count, added; from the intended send time where the load
+    /// tool knows it, nanoseconds.
+    fn pooled(&self) -> Histogram<u64> {
+        let mut pooled = empty();
         for repeat in self.counted() {
-            let added = pooled.intended.add(repeat.latencies.shown());
-            added.expect("an auto-resizing histogram takes any value");
-            let added = pooled.sent.add(&repeat.latencies.sent);
+            let added = pooled.add(repeat.latencies.shown());
             added.expect("an auto-resizing histogram takes any value");
         }
         pooled
     }
 
-    /// Percentile from the intended send time over all repeats that count, in nanoseconds.
+    /// Percentile over all repeats that count, in nanoseconds.
     pub fn percentile(&self, quantile: f64) -> Option<u64> {
-        percentile(&self.pooled().intended, quantile)
+        percentile(&self.pooled(), quantile)
     }
 
     /// Cores that the client sidecar used; `None` in modes without one.
@@ -128,14 +123,9 @@ impl Cell {
         Spread::of(self.counted().filter_map(Repeat::cpu_micros_per_request))
     }
 
-    /// Achieved requests per second.
+    /// Achieved requests per second, without those that failed.
     pub fn achieved_qps(&self) -> Option<Spread> {
         Spread::of(self.counted().map(|repeat| repeat.achieved_qps))
-    }
-
-    /// Successful answers per second.
-    pub fn tps(&self) -> Option<Spread> {
-        Spread::of(self.counted().map(Repeat::tps))
     }
 
     /// Answers over the repeats that count.
@@ -161,6 +151,24 @@ impl Cell {
             });
         }
         worst.unwrap_or(Verdict::Void)
+    }
+
+    /// Why it may not be compared with others; `None` where it may: valid, nearly without errors,
+    /// and through the sidecars that are on its path.
+    pub fn doubt(&self) -> Option<&'static str> {
+        let verdict = self.verdict();
+        let worked =
+            |usage: &Option<SidecarUsage>| usage.as_ref().is_some_and(SidecarUsage::worked);
+        let bypassed = |repeat: &Repeat| {
+            let crosses = [self.key.crosses_client(), self.key.crosses_server()];
+            crosses != [worked(&repeat.client), worked(&repeat.server)]
+        };
+        match verdict {
+            Verdict::Valid if self.errors() * ERRORS_ONE_IN > self.requests() => Some("failing"),
+            Verdict::Valid if self.counted().any(bypassed) => Some("bypassed"),
+            Verdict::Valid => None,
+            verdict => Some(verdict.name()),
+        }
     }
 
     /// Every fault of its repeats, each once.
@@ -203,6 +211,9 @@ impl Settings {
                 }
             }
         }
+        // What is named twice is measured once.
+        let mut seen = HashSet::new();
+        keys.retain(|key| seen.insert(key.clone()));
         keys
     }
 
@@ -284,21 +295,15 @@ impl Run {
         cell.repeats.sort_by_key(|repeat| repeat.index);
     }
 
-    /// Whether this repeat of this cell was taken.
-    pub fn holds(&self, key: &CellKey, index: u32) -> bool {
-        let mut repeats = self.cells.iter().filter(|cell| cell.key == *key);
-        repeats.any(|cell| cell.repeats.iter().any(|repeat| repeat.index == index))
+    /// This repeat of this cell, if it was taken.
+    pub fn repeat(&self, key: &CellKey, index: u32) -> Option<&Repeat> {
+        let cell = self.cells.iter().find(|cell| cell.key == *key)?;
+        cell.repeats.iter().find(|repeat| repeat.index == index)
     }
 
-    /// The distinct series of its cells, in order: one line of a figure each.
-    pub fn series(&self) -> Vec<String> {
-        let mut series: Vec<String> = Vec::new();
-        for cell in &self.cells {
-            let name = cell.key.series();
-            if !series.contains(&name) {
-                series.push(name);
-            }
-        }
-        series
+    /// Whether it is void, and may be taken again.
+    pub fn to_retake(&self, key: &CellKey, index: u32) -> bool {
+        let held = self.repeat(key, index);
+        held.is_some_and(|held| held.verdict == Verdict::Void && held.retaken.len() < RETAKES)
     }
 }

@@ -1,5 +1,5 @@
 //! One repeat: place the sidecars, load them, read what they used between the two ends of the
-//! window. Called by `latency` for each job. Leaves no process behind, also on error.
+//! window. Called by the session for each job. Leaves no process behind, also on error.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -45,12 +45,13 @@ impl Bench<'_> {
     }
 }
 
-/// Takes one repeat and saves its artefacts; `None` when it was interrupted.
+/// Takes one repeat and saves its artefacts, and why earlier tries of it were void; `None` when it
+/// was interrupted.
 pub(super) fn take(
     bench: &Bench<'_>,
     environment: &mut dyn Environment,
     plane: &dyn DataPlane,
-    job: &Job,
+    (job, retaken): (&Job, Vec<String>),
 ) -> anyhow::Result<Option<Repeat>> {
     let load_average = crate::machine::load_average();
     let mut placed = environment.place(plane, &job.key)?;
@@ -64,6 +65,7 @@ pub(super) fn take(
     };
     let repeat = Repeat {
         load_average,
+        retaken,
         ..judge::repeat(&job.key, job.index, &outcome, usage)
     };
     let (dir, slug) = (bench.dir, job.key.slug());

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::order::Job;
 use crate::figures::number;
-use crate::results::{Repeat, Run, Verdict};
+use crate::results::{Objective, Repeat, Run, Verdict};
 use crate::units;
 
 /// Starting and stopping sidecars, until there is something measured to go by.
@@ -70,13 +70,19 @@ impl Shown {
         shown
     }
 
+    /// So many repeats are to come from here on: more than was known where some are void.
+    pub(super) fn expects(&mut self, jobs: usize) {
+        let total = self.done + jobs;
+        if self.jobs.is_some_and(|known| known < total) {
+            self.say(&format!("void, and taken again: {jobs}"));
+            self.jobs = Some(total);
+            self.bar.set_length(total as u64);
+        }
+    }
+
     /// A repeat begins.
     pub(super) fn begins(&mut self, job: &Job) {
-        let (series, connections) = (job.key.series(), job.key.connections);
-        self.current = (
-            format!("{series}, {connections} connections"),
-            Instant::now(),
-        );
+        self.current = (job.key.words(), Instant::now());
         self.tick();
     }
 
@@ -91,21 +97,20 @@ impl Shown {
         }
     }
 
-    /// A repeat was taken; in a search, why it did not keep the objective, if so.
-    pub(super) fn ends(&mut self, repeat: &Repeat, missed: Option<&Option<String>>) {
+    /// A repeat was taken; in a search it is said whether it kept the objective.
+    pub(super) fn ends(&mut self, repeat: &Repeat, objective: Option<Objective>) {
         self.done += 1;
         self.bar.inc(1);
         let is_odd = repeat.verdict != Verdict::Valid || !repeat.faults.is_empty();
-        if !is_odd && missed.is_none() && self.on_terminal {
+        if !is_odd && objective.is_none() && self.on_terminal {
             return;
         }
         let of = self.jobs.map(|jobs| format!("/{jobs}"));
-        let end = match missed {
-            None => String::new(),
-            Some(None) => ": kept".to_owned(),
-            Some(Some(why)) => format!(": not kept, {why}"),
-        };
-        let (done, of) = (self.done, of.unwrap_or_default());
+        let end = objective.map(|objective| match objective.missed(repeat) {
+            None => ": kept".to_owned(),
+            Some(why) => format!(": not kept, {why}"),
+        });
+        let (done, of, end) = (self.done, of.unwrap_or_default(), end.unwrap_or_default());
         self.say(&format!("{done:>4}{of} {}{end}", line(repeat)));
     }
 
@@ -169,7 +174,7 @@ fn bar(jobs: Option<usize>) -> ProgressBar {
 
 fn line(repeat: &Repeat) -> String {
     let key = &repeat.key;
-    let mut line = format!("{}, {} connections", key.series(), key.connections);
+    let mut line = key.words();
     let median = units::micros(repeat.latencies.shown().value_at_quantile(0.5)) / 1e3;
     line.push_str(&format!(
         ": P50 {} ms, {:.0} QPS",

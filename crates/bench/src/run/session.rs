@@ -13,10 +13,7 @@ use crate::environment::Environment;
 use crate::interrupt::Interrupt;
 use crate::loader::Loader;
 use crate::perf::{self, flame};
-use crate::results::{CellKey, Repeat, Run, Verdict, folder};
-
-/// A void repeat is taken again this often: whatever starved the generator may have passed.
-const RETAKES: usize = 2;
+use crate::results::{CellKey, Repeat, Run, folder};
 
 /// A run and what it takes to measure.
 pub(crate) struct Session<'a> {
@@ -35,8 +32,8 @@ impl Session<'_> {
         self.run
     }
 
-    /// Takes one repeat, again when it turns out void, and keeps it; false when somebody wants the
-    /// run to stop.
+    /// Takes one repeat and keeps it, in the place of a void one; false when somebody wants the run
+    /// to stop.
     ///
     /// # Errors
     /// When a data plane does not come up or dies, or a file cannot be written.
@@ -48,11 +45,23 @@ impl Session<'_> {
             self.shown.interrupted();
             return Ok(false);
         };
-        let objective = self.run.settings.objective;
-        let missed = objective.map(|objective| objective.missed(&repeat));
-        self.shown.ends(&repeat, missed.as_ref());
+        self.shown.ends(&repeat, self.run.settings.objective);
         self.run.insert(repeat);
         Ok(true)
+    }
+
+    /// The same, and again at once while it is void, as far as that goes: for those who go on by
+    /// what it says.
+    ///
+    /// # Errors
+    /// As [`Session::take`].
+    pub(crate) fn insist(&mut self, job: &Job) -> anyhow::Result<bool> {
+        while self.take(job)? {
+            if !self.run.to_retake(&job.key, job.index) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Runs each cell once more to see where its sidecars' time goes: one flame graph for each
@@ -96,12 +105,7 @@ impl Session<'_> {
                 stacks.samples() > 0,
                 "perf saw nothing of the {side} sidecar"
             );
-            let title = format!(
-                "{}, {} connections: {side} sidecar",
-                key.series(),
-                key.connections
-            );
-            let title = format!("{title}, {} requests per second", key.qps_word());
+            let title = format!("{}: {side} sidecar", key.words());
             folder::save_flame(
                 self.dir,
                 key,
@@ -126,21 +130,12 @@ impl Session<'_> {
             self.interrupt,
             &self.shown,
         );
-        let mut retaken = Vec::new();
-        loop {
-            let taken = measure::take(&bench, self.environment, plane, job)?;
-            match taken {
-                Some(repeat) if repeat.verdict == Verdict::Void && retaken.len() < RETAKES => {
-                    retaken.push(repeat.reasons.join("; "));
-                }
-                Some(repeat) if !retaken.is_empty() => {
-                    let repeat = Repeat { retaken, ..repeat };
-                    folder::save_repeat(self.dir, &repeat)?;
-                    return Ok(Some(repeat));
-                }
-                taken => return Ok(taken),
-            }
-        }
+        let void = self.run.repeat(&job.key, job.index);
+        let retaken = void.map_or_else(Vec::new, |void| {
+            let reason = void.reasons.join("; ");
+            void.retaken.iter().cloned().chain([reason]).collect()
+        });
+        measure::take(&bench, self.environment, plane, (job, retaken))
     }
 }
 

@@ -3,8 +3,7 @@
 
 use crate::dataplane::Side;
 use crate::figures::{Bar, Bars, Chart, Group, Line, Point, Scale};
-use crate::results::estimate::{Estimate, Resampled};
-use crate::results::{Cell, Link, Metric, Mode, Repeat, Run, UsageSample};
+use crate::results::{Cell, Estimate, Link, Metric, Mode, Repeat, Run, UsageSample};
 use crate::units::mebibytes;
 
 use super::limiter::Limiter;
@@ -114,7 +113,7 @@ impl<'a> View<'a> {
             x_axis: "seconds since the window opened".to_owned(),
             y_axis: y_axis.to_owned(),
             unit,
-            abscissa: Scale::Linear,
+            abscissa: Scale::Time,
             lines: self.under(millis).filter_map(line).collect(),
             ..Chart::default()
         }
@@ -135,14 +134,8 @@ pub(crate) fn cpus(millis: u32) -> String {
     format!("{} CPU{plural}", f64::from(millis) / 1e3)
 }
 
-/// Successful answers per second with their interval.
-pub(crate) fn estimate(cell: &Cell) -> Option<Estimate> {
-    let resampled = Resampled::median(cell.counted().map(Repeat::tps))?;
-    Some(resampled.estimate())
-}
-
 fn throughput_of(cell: &Cell) -> Option<Bar> {
-    Some(bar(cell, estimate(cell)?))
+    Some(bar(cell, Metric::Rate.of(cell)?))
 }
 
 fn bar(cell: &Cell, estimate: Estimate) -> Bar {

@@ -1,9 +1,9 @@
 //! Who held a cell's throughput back: whoever was throttled by its quota in most of its periods.
 //! Pure. Where a machine was busy or answers were errors, nobody is named.
 
-use crate::results::{Cell, Link, Repeat, SidecarUsage, Verdict};
+use crate::results::{Cell, Link, Repeat, SidecarUsage, Spread, Verdict};
 
-/// From this share of its periods on, a part was the limit.
+/// Beyond this share of its periods, a part was the limit.
 const MOST: f64 = 0.5;
 
 /// Who was the limit.
@@ -80,7 +80,17 @@ impl Limiter {
         let bad = |one: &&Self| matches!(one, Self::Errors | Self::Machine);
         let worst = each.iter().find(bad).copied();
         let most = each.iter().max_by_key(|one| named(one)).copied();
-        worst.or(most).unwrap_or(Self::Unknown)
+        match worst.or(most).unwrap_or(Self::Unknown) {
+            Self::Throttled(part, share) => {
+                let shares = each.iter().filter_map(|one| match one {
+                    Self::Throttled(other, share) if *other == part => Some(*share),
+                    _ => None,
+                });
+                let middle = Spread::of(shares).map_or(share, |shares| shares.median);
+                Self::Throttled(part, middle)
+            }
+            other => other,
+        }
     }
 
     fn is_as(&self, other: &Self) -> bool {

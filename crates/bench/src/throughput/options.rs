@@ -3,10 +3,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
-
 use crate::dataplane::programs::Programs;
-use crate::options::{self, parse_seconds};
+use crate::options::{self, Times, replace};
 use crate::process::usable_cpus;
 use crate::results::{Application, EnvironmentKind, Experiment, Link, Settings};
 
@@ -25,6 +23,9 @@ pub struct Args {
     pub grid: Grid,
     #[command(flatten)]
     #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
+    pub times: Times,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap reads documentation of flattened fields")]
     pub programs: Programs,
     /// One short repeat of each cell: a look, not a result
     #[arg(long)]
@@ -33,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
     /// Goes on with an interrupted run: same settings, what is missing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "Rounds"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "Rounds", "Times"])]
     pub resume: Option<PathBuf>,
 }
 
@@ -65,21 +66,6 @@ pub struct Grid {
     /// Connections, each of which waits for its answer [default: 200]
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub connections: Vec<u32>,
-    /// Length of each measured window [default: 5m]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    pub duration: Option<f64>,
-    /// Load before each window [default: 2m]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    pub warmup: Option<f64>,
-    /// Repeats of each cell [default: 3]
-    #[arg(long, value_name = "N")]
-    pub repeats: Option<u32>,
-    /// Appended to the labels of results
-    #[arg(long, value_name = "TEXT")]
-    pub extra_labels: Option<String>,
-    /// Seed of the order of cells [default: from the clock]
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
 }
 
 /// # Errors
@@ -87,26 +73,8 @@ pub struct Grid {
 pub(crate) fn resolve(args: &Args) -> anyhow::Result<Settings> {
     let mut settings = defaults(args.quick, usable_cpus().len());
     args.grid.apply(&mut settings);
-    let Settings {
-        duration_seconds,
-        repeats,
-        connections,
-        scale,
-        ..
-    } = &settings;
-    ensure!(
-        *duration_seconds > 0.0,
-        "the duration must be above 0 seconds"
-    );
-    ensure!(*repeats > 0, "at least one repeat is needed");
-    ensure!(
-        !connections.contains(&0),
-        "at least one connection is needed"
-    );
-    ensure!(
-        scale.is_finite() && *scale > 0.0,
-        "the scale must be above 0: it multiplies all CPU limits"
-    );
+    args.times.apply(&mut settings);
+    options::check(&settings)?;
     Ok(settings)
 }
 
@@ -141,19 +109,6 @@ impl Grid {
         sample.gateway_millis = self.gateway_limit.unwrap_or(sample.gateway_millis);
         settings.scale = self.scale.unwrap_or(settings.scale);
         settings.application = self.application.unwrap_or(settings.application);
-        settings.duration_seconds = self.duration.unwrap_or(settings.duration_seconds);
-        settings.warmup_seconds = self.warmup.unwrap_or(settings.warmup_seconds);
-        settings.repeats = self.repeats.unwrap_or(settings.repeats);
-        settings.seed = self.seed.unwrap_or(settings.seed);
-        if self.extra_labels.is_some() {
-            settings.extra_labels.clone_from(&self.extra_labels);
-        }
-    }
-}
-
-fn replace<T: Clone>(target: &mut Vec<T>, given: &[T]) {
-    if !given.is_empty() {
-        *target = given.to_vec();
     }
 }
 

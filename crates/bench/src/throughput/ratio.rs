@@ -52,7 +52,8 @@ fn ratio(cell: &Cell, other: &Cell) -> Option<Ratio> {
     }
     let pairs = cell.counted().filter_map(|repeat| {
         let same = other.counted().find(|one| one.index == repeat.index)?;
-        (same.tps() > 0.0).then(|| repeat.tps() / same.tps())
+        let (mine, theirs) = (repeat.achieved_qps, same.achieved_qps);
+        (theirs > 0.0).then(|| mine / theirs)
     });
     Some(Ratio {
         of: cell.key.clone(),
@@ -74,10 +75,15 @@ impl Ratio {
         let (median, cpus) = (spread.median, f64::from(of.sidecar_millis) / 1e3);
         let to = if to == "none" { "no mesh" } else { to };
         let range = match spread.repeats {
-            0 | 1 => String::new(),
+            0 | 1 => " (one repeat, no interval)".to_owned(),
             count => format!(
-                " ({:.2} to {:.2} over {count} repeats)",
-                spread.min, spread.max
+                " ({:.2} to {:.2} over {count} repeats{})",
+                spread.min,
+                spread.max,
+                match spread.min <= 1.0 && spread.max >= 1.0 {
+                    true => ", so that no difference is shown",
+                    false => "",
+                }
             ),
         };
         format!(

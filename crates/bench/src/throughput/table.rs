@@ -1,11 +1,11 @@
-//! The reports' table with our rows above theirs: for the terminal, as Markdown, for a page. One
+//! The reports' table with our rows above theirs: for the terminal and for a page. One
 //! table for each link and number of connections. Pure but for [`print`].
 
 use comfy_table::{CellAlignment, LineStyle, Table as Terminal, presets};
 
 use crate::figures::number;
 use crate::results::{Cell, Link, Run, Spread, Verdict};
-use crate::table::NOTHING;
+use crate::table::{self, NOTHING};
 
 use super::limiter::Limiter;
 use super::{published, ratio};
@@ -111,11 +111,11 @@ fn row(run: &Run, cell: &Cell) -> Row {
         words: [
             mesh,
             max_cpu(run, cell),
-            of(cell.tps(), 1.0, number::grouped),
-            latency(cell, 0.5),
-            latency(cell, 0.9),
-            latency(cell, 0.95),
-            latency(cell, 0.99),
+            of(cell.achieved_qps(), 1.0, number::grouped),
+            table::latency(cell, 0.5),
+            table::latency(cell, 0.9),
+            table::latency(cell, 0.95),
+            table::latency(cell, 0.99),
             of(cores, percent, number::grouped),
             of(pss, 1.0 / 1_048_576.0, number::significant),
             of(idle(cell), 100.0, number::grouped),
@@ -144,14 +144,6 @@ fn idle(cell: &Cell) -> Option<Spread> {
 
 fn of(spread: Option<Spread>, factor: f64, words: fn(f64) -> String) -> String {
     spread.map_or_else(|| NOTHING.to_owned(), |it| words(it.median * factor))
-}
-
-fn latency(cell: &Cell, quantile: f64) -> String {
-    let nanos = cell.percentile(quantile);
-    nanos.map_or_else(
-        || NOTHING.to_owned(),
-        |nanos| number::significant(crate::units::micros(nanos) / 1e3),
-    )
 }
 
 fn published_row(row: &published::Row) -> Row {
@@ -228,45 +220,6 @@ fn terminal(table: &Table) -> String {
     format!("{}\n{}", table.title, drawn.trim_fmt())
 }
 
-/// As a file of its own.
-pub(crate) fn markdown(run: &Run) -> String {
-    let mut text = format!(
-        "# Throughput with limited sidecars\n\nRun {}, begun {}.\n",
-        run.id, run.started
-    );
-    for table in tables(run) {
-        text.push_str(&format!(
-            "\n## {}\n\n| {} |\n",
-            table.title,
-            COLUMNS.join(" | ")
-        ));
-        let rule = COLUMNS.iter().enumerate();
-        let rule: Vec<&str> = rule
-            .map(|(at, _)| {
-                if (2..COLUMNS.len() - 1).contains(&at) {
-                    "--:"
-                } else {
-                    "---"
-                }
-            })
-            .collect();
-        text.push_str(&format!("| {} |\n", rule.join(" | ")));
-        for row in &table.rows {
-            text.push_str(&format!("| {} |\n", row.words.join(" | ")));
-        }
-    }
-    for lines in [ratios(run), faults(run), notes(run)] {
-        if !lines.is_empty() {
-            text.push('\n');
-        }
-        lines
-            .iter()
-            .for_each(|line| text.push_str(&format!("- {line}\n")));
-    }
-    text.push_str(&format!("\n```sh\n{}\n```\n", run.command));
-    text
-}
-
 fn faults(run: &Run) -> Vec<String> {
     let faulty = run.cells.iter().filter(|cell| !cell.faults().is_empty());
     faulty
@@ -326,6 +279,7 @@ mod tests {
         let cell = &mut run.cells[0];
         for repeat in &mut cell.repeats {
             repeat.errors = repeat.requests / 2;
+            repeat.achieved_qps /= 2.0;
             repeat
                 .faults
                 .push("2500 errors (50.00 %): {503: 2500}".to_owned());
@@ -339,13 +293,5 @@ mod tests {
     fn a_sidecar_s_cpu_is_in_percent_of_a_scaled_one() {
         // 0.05 of a CPU at a fifth.
         assert_eq!(tables(&sample::throughput_run())[1].rows[1].words[7], "25");
-    }
-
-    #[test]
-    fn markdown_has_the_same_rows() {
-        let run = sample::throughput_run();
-        let text = markdown(&run);
-        let rows = text.lines().filter(|line| line.starts_with("| ")).count();
-        assert_eq!(rows, 2 * 2 + 5 + 10, "{text}");
     }
 }

@@ -18,6 +18,8 @@ enum What {
     #[command(mut_arg("qps", |arg| arg.help(CPU_RATES)))]
     Cpu(bench::options::Args),
     /// Requests per second of the bookinfo sample, and what sidecars with little CPU make of them.
+    #[command(mut_arg("duration", |arg| arg.help(THROUGHPUT_DURATION)))]
+    #[command(mut_arg("warmup", |arg| arg.help(THROUGHPUT_WARMUP)))]
     Throughput(bench::throughput::Args),
     /// The highest rate that keeps a latency objective, by search.
     #[command(mut_arg("qps", |arg| arg.help(FIRST_RATE)))]
@@ -46,6 +48,9 @@ enum What {
 
 // Options are shared, but not what they are unless given.
 const LATENCY_CONNECTIONS: &str = "Connections of the generator [default: 2,4,8,16,32,64]";
+const THROUGHPUT_DURATION: &str =
+    "Length of each measured window, e.g. 30, 2.5s or 4m [default: 5m]";
+const THROUGHPUT_WARMUP: &str = "Load before each window [default: 2m]";
 const FIRST_RATE: &str = "Requests per second that the search begins with [default: 1000]";
 const CPU_RATES: &str = "Requests per second over all connections, or max for a closed loop \
                          [default: 10,100,200,400,800,1000,2000,3000]";

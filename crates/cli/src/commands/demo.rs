@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bench::dataplane::programs::Programs;
 
-/// Show in under a minute what the mesh costs on this machine: no mesh, Leno, and Envoy if found.
+/// Show in about a minute what the mesh costs on this machine: no mesh, Leno, and Envoy if found.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// leno-proxy [default: beside leno, or in $PATH]

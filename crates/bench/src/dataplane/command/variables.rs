@@ -40,8 +40,6 @@ pub(super) struct Variables {
     peer_name: String,
     dir: String,
     connections: u32,
-    metrics: bool,
-    access_log: bool,
 }
 
 impl Variables {
@@ -74,8 +72,6 @@ impl Variables {
             peer_name: dns_name(peer),
             dir: text(hop.dir),
             connections: hop.connections,
-            metrics: true,
-            access_log: false,
         }
     }
 
