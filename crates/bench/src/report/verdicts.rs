@@ -64,7 +64,10 @@ pub(crate) fn sentence(mine: &Cell, theirs: &Cell) -> String {
     for (what, list) in [
         (format!("{me} is lower than {you} in "), lower),
         (format!("{you} is lower than {me} in "), higher),
-        ("no difference is shown in ".to_owned(), neither),
+        (
+            format!("no difference between {me} and {you} is shown in "),
+            neither,
+        ),
     ] {
         if !list.is_empty() {
             parts.push(format!("{what}{}", list.join(", ")));
@@ -223,7 +226,8 @@ mod tests {
         assert!(text.contains("leno is lower than envoy in latency P50 (2.50 against 5.00 ms)"));
         assert!(
             text.ends_with(
-                "no difference is shown in CPU per 1,000 requests/s, memory of the sidecars."
+                "no difference between leno and envoy is shown in CPU per 1,000 requests/s, memory \
+                 of the sidecars."
             ),
             "{text}"
         );
