@@ -24,10 +24,9 @@ demo: build envoy ## build, then measure none, Leno and Envoy side by side: a ta
 test: setup envoy ## every test: style, lints, unit, behaviour, documentation, some fuzzing
 	@$(CARGO) xtask test $(ARGS)
 
-bench: build envoy ## a quarter of an hour: latency, CPU and throughput without a mesh, with Leno and with Envoy
-	@$(LENO) bench latency --connections 2,16,64 --duration 6 --warmup 1
-	@$(LENO) bench cpu --qps 100,1000,3000 --duration 5 --warmup 1
-	@$(LENO) bench throughput --duration 10 --warmup 3
+bench: build envoy ## a quarter of an hour: latency (takes ARGS) and throughput without a mesh, with Leno and with Envoy
+	@$(LENO) bench latency --connections 2,16,64 --duration 5 --warmup 1 $(ARGS)
+	@$(LENO) bench throughput --links gateway-ratings --duration 8 --warmup 2
 
 bench-full: build envoy ## an hour and a quarter: every experiment of docs/benchmarks.md, which it fills; goes on where it was interrupted
 	@$(CARGO) xtask benchmarks $(ARGS)
