@@ -159,7 +159,8 @@ pub(crate) fn chance(run: &Run) -> String {
         .into_iter()
         .flat_map(|(mine, theirs)| [mine, theirs]);
     // Void ones are not there, and an interrupted run has fewer than were asked for.
-    let repeats = repeats.map(|cell| cell.counted().count()).min();
+    let repeats = repeats.map(|cell| cell.counted().count());
+    let repeats = repeats.filter(|&count| count > 1).min();
     match repeats.unwrap_or(0) {
         0 | 1 => "With one repeat there are no intervals, hence no verdicts.".to_owned(),
         few @ 2..=COUNTED_MAX => format!(
@@ -248,7 +249,9 @@ mod tests {
         assert!(chance(&run).contains("one of 10 "), "{}", chance(&run));
         run.cells[2].repeats[0].verdict = Verdict::Void;
         assert!(chance(&run).contains("one of 3 "), "{}", chance(&run));
-        run.cells[2].repeats.truncate(1);
+        run.cells
+            .iter_mut()
+            .for_each(|cell| cell.repeats.truncate(1));
         assert!(chance(&run).contains("no intervals"), "{}", chance(&run));
         assert!((1.0 / by_chance(5) - 126.0).abs() < 1e-9);
     }
