@@ -57,8 +57,8 @@ pub(crate) fn drive(session: &mut Session<'_>) -> anyhow::Result<()> {
                 qps: Some(rate),
                 ..subject.clone()
             };
-            let mut free = (0..).filter(|&index| session.run().repeat(&key, index).is_none());
-            let index = free.next().context("too many repeats")?;
+            let is_free = |index: &u32| session.run().repeat(&key, *index).is_none();
+            let index = (0..).find(is_free).context("too many repeats")?;
             if !session.insist(&Job { key, index })? {
                 return Ok(());
             }

@@ -2,16 +2,16 @@
 //! everything that makes them; a change is shown only where intervals part. Measures nothing.
 
 use std::cmp::Ordering;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use comfy_table::{CellAlignment, LineStyle, Table as Terminal, presets};
 use serde::Serialize;
 
 use crate::figures::number;
 use crate::report::content::{Column, Entry, Row, Table};
 use crate::report::{markdown, verdicts};
-use crate::results::{COUNTED_MAX, Cell, Estimate, Metric, Run, folder};
+use crate::results::{Cell, Estimate, Metric, Run, folder};
 
 /// Options of `leno bench compare`.
 #[derive(Debug, Clone, clap::Args)]
@@ -75,7 +75,7 @@ const METRICS: [Metric; 9] = [
 /// When a folder holds no run of this layout, when the two have no cell in common, or, where that
 /// is asked for, when something got worse.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let (before, after) = (open(&args.before)?, open(&args.after)?);
+    let (before, after) = (folder::named(&args.before)?, folder::named(&args.after)?);
     comparable(&before, &after)?;
     let (changes, mut notes) = compare(&before, &after);
     ensure!(
@@ -122,64 +122,41 @@ const NONE_SHOWN: &str = "none shown";
 const WORSE: &str = "worse";
 const BETTER: &str = "better";
 
-fn open(dir: &Path) -> anyhow::Result<Run> {
-    folder::open(dir).with_context(|| {
-        format!(
-            "{} is not the folder of a run: give one that leno bench wrote",
-            dir.display()
-        )
-    })
-}
-
 /// # Errors
 /// When the runs measured different things, whose difference would be taken for one of data planes.
 fn comparable(before: &Run, after: &Run) -> anyhow::Result<()> {
-    let kind = |run: &Run| {
-        let it = &run.settings;
-        (
-            it.load,
-            it.arrivals,
-            it.application,
-            it.sample,
-            it.headers.clone(),
-        )
-    };
+    let (ours, theirs) = (&before.settings, &after.settings);
     let limits = |run: &Run| {
-        (
-            run.environment.limits.cpus,
-            run.environment.limits.memory_bytes,
-        )
+        let limits = &run.environment.limits;
+        (limits.cpus, limits.memory_bytes)
     };
-    let scales = [before, after].map(|run| run.settings.scale);
     ensure!(
-        kind(before) == kind(after)
-            && limits(before) == limits(after)
-            && (scales[0] - scales[1]).abs() < 1e-9,
+        ours.load == theirs.load
+            && ours.arrivals == theirs.arrivals
+            && ours.headers == theirs.headers
+            && ours.application == theirs.application
+            && ours.sample == theirs.sample
+            && (ours.scale - theirs.scale).abs() < 1e-9
+            && limits(before) == limits(after),
         "the runs cannot be compared: their load tools, arrivals, headers, applications or CPU \
-         limits differ"
+         limits differ; take the second one with the first one's command"
     );
     Ok(())
 }
 
 /// How many figures seem worse where two runs are equal: half of those that seem to differ.
 fn by_chance(changes: &[Change]) -> f64 {
-    let each = changes.iter().map(|change| match change.repeats {
-        0 | 1 => 0.0,
-        few @ 2..=COUNTED_MAX => verdicts::by_chance(few) / 2.0,
-        // Of two 95 % intervals, about.
-        _ => 0.005,
-    });
-    each.sum()
+    let each = changes
+        .iter()
+        .map(|change| verdicts::by_chance(change.repeats));
+    each.sum::<f64>() / 2.0
 }
 
 /// Every metric of every pair of valid cells, and what was left out and why.
 fn compare(before: &Run, after: &Run) -> (Vec<Change>, Vec<String>) {
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
-    if before.environment.cpu_model != after.environment.cpu_model
-        || before.environment.kernel != after.environment.kernel
-        || before.settings.environment != after.settings.environment
-        || before.environment.cpus != after.environment.cpus
-        || before.environment.placement != after.environment.placement
+    if before.settings.environment != after.settings.environment
+        || !before.environment.is_on_the_machine_of(&after.environment)
     {
         notes.push(
             "the runs were taken on different machines, CPUs, kernels or environments: \

@@ -297,7 +297,7 @@ mod tests {
     fn usage_agrees_with_the_kernel_s_books() {
         check_agreement(None);
         if !rustix::process::geteuid().is_root() {
-            return println!("skipped: cgroups need root");
+            return println!("SKIPPED: cgroups need root");
         }
         let limit = Limit {
             cpus: 1.0,

@@ -362,6 +362,16 @@ pub struct Environment {
     pub notes: Vec<String>,
 }
 
+impl Environment {
+    /// Whether the other is the same machine, with the same kernel and the roles on the same CPUs.
+    pub fn is_on_the_machine_of(&self, other: &Self) -> bool {
+        self.kernel == other.kernel
+            && self.cpu_model == other.cpu_model
+            && self.cpus == other.cpus
+            && self.placement == other.placement
+    }
+}
+
 /// A data plane that took part.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataPlaneVersion {

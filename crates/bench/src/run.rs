@@ -299,12 +299,8 @@ fn describe(
             "the run was begun with {before}, and now there is {now}"
         );
         let now = environment.describe();
-        let machine = |it: &results::Environment| {
-            let cpus = it.placement.clone();
-            (it.kernel.clone(), it.cpu_model.clone(), it.cpus, cpus)
-        };
         ensure!(
-            machine(described) == machine(&now) && described.limits == now.limits,
+            described.is_on_the_machine_of(&now) && described.limits == now.limits,
             "the run was begun on another machine, kernel, CPUs, or under other limits ({}; now \
              {}): begin a new one",
             described.limits.how,

@@ -28,9 +28,6 @@ pub(crate) fn chart(run: &Run, metric: Metric) -> Chart {
             None => left_out.push(format!("{label} at {x}")),
         }
     }
-    for line in &mut lines {
-        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    }
     let notes = notes(metric, &lines, &left_out);
     Chart {
         title: title(metric),
@@ -112,9 +109,11 @@ fn applies(metric: Metric, key: &CellKey) -> bool {
     }
 }
 
+/// To the line with this label, where its `x` puts it.
 pub(super) fn push(lines: &mut Vec<Line>, cell: &Cell, label: String, point: Point) {
     if let Some(line) = lines.iter_mut().find(|line| line.label == label) {
-        return line.points.push(point);
+        let place = line.points.partition_point(|other| other.x <= point.x);
+        return line.points.insert(place, point);
     }
     let data_plane = cell.key.data_plane.clone();
     let mode = look(&cell.key);

@@ -1,7 +1,7 @@
 //! What telling about requests costs: CPU and latency of each variant over those of the least one,
 //! taken repeat by repeat. Called by `figures`; nothing where a run has only one variant.
 
-use super::chart::{Chart, Line, Point};
+use super::chart::{Chart, Point};
 use super::series::{Abscissa, push};
 use super::{Figure, of_chart};
 use crate::results::{Cell, CellKey, Mode, Repeat, Run, Spread, Telemetry, pool};
@@ -44,7 +44,7 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
 
 fn chart(run: &Run, compared: &Compared, least: Telemetry) -> Chart {
     let abscissa = Abscissa::of_run(run);
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines = Vec::new();
     for cell in run
         .cells
         .iter()
@@ -63,9 +63,6 @@ fn chart(run: &Run, compared: &Compared, least: Telemetry) -> Chart {
             doubtful: cell.doubt().or_else(|| base.doubt()).is_some(),
         };
         push(&mut lines, cell, abscissa.label(run, &cell.key), point);
-    }
-    for line in &mut lines {
-        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     Chart {
         title: compared.title.to_owned(),

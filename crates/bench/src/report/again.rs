@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use super::{istio, smp};
 use crate::results::folder;
@@ -41,12 +41,7 @@ pub enum Export {
 /// When a folder holds no run, one of another layout, or cannot be written to.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     for dir in &args.dirs {
-        let run = folder::open(dir).with_context(|| {
-            format!(
-                "{} is not the folder of a run: give one that leno bench wrote",
-                dir.display()
-            )
-        })?;
+        let run = folder::named(dir)?;
         ensure!(
             !run.cells.is_empty(),
             "{} holds no repeat yet: go on with leno bench {} --resume",

@@ -176,17 +176,17 @@ pub(crate) fn chance(run: &Run) -> String {
     }
 }
 
-/// How likely the ranges of so many repeats each of the same thing part: all of one are above all
-/// of the other, in two of (2n over n) orders.
+/// How likely two intervals of the same thing part, with so many repeats each. Few have their range
+/// as interval: all of one are above all of the other in two of (2n over n) orders.
 pub(crate) fn by_chance(repeats: usize) -> f64 {
-    let repeats = crate::units::count(repeats as u64);
-    let mut orders = 1.0;
-    let mut step = 1.0;
-    while step <= repeats {
-        orders *= (repeats + step) / step;
-        step += 1.0;
+    let number = |count: usize| crate::units::count(count as u64);
+    let orders = (1..=repeats).map(|step| number(repeats + step) / number(step));
+    match repeats {
+        0 | 1 => 0.0,
+        2..=COUNTED_MAX => 2.0 / orders.product::<f64>(),
+        // Of two 95 % intervals, at most.
+        _ => 0.01,
     }
-    2.0 / orders
 }
 
 #[cfg(test)]

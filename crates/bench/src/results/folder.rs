@@ -122,6 +122,19 @@ pub fn open(dir: &Path) -> anyhow::Result<Run> {
     Ok(run)
 }
 
+/// As [`open`], of a folder that somebody has named and may have mistaken.
+///
+/// # Errors
+/// As [`open`], with what to give instead.
+pub fn named(dir: &Path) -> anyhow::Result<Run> {
+    open(dir).with_context(|| {
+        format!(
+            "{} is not the folder of a run: give one that leno bench wrote",
+            dir.display()
+        )
+    })
+}
+
 fn open_repeat(path: &Path) -> anyhow::Result<Repeat> {
     let mut repeat: Repeat = read_json(path)?;
     let log = path.with_extension("hlog");

@@ -44,7 +44,7 @@ impl Chromium {
                 std::env::var_os("LENO_REQUIRE_CHROMIUM").is_none(),
                 "there is no Chromium in $PATH (Debian: apt-get install chromium)"
             );
-            println!("skipped: there is no Chromium");
+            println!("SKIPPED: there is no Chromium");
             return None;
         };
         Some(Self::start_at(&program))
