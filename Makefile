@@ -24,11 +24,11 @@ demo: build envoy ## build, then measure none, Leno and Envoy side by side: a ta
 test: setup envoy ## every test: style, lints, unit, behaviour, documentation, some fuzzing
 	@$(CARGO) xtask test $(ARGS)
 
-bench: build envoy ## a quarter of an hour: latency (takes ARGS) and throughput without a mesh, with Leno and with Envoy
+bench: build envoy ## ten minutes: latency (takes ARGS) and throughput without a mesh, with Leno and with Envoy
 	@$(LENO) bench latency --connections 2,16,64 --duration 5 --warmup 1 $(ARGS)
 	@$(LENO) bench throughput --links gateway-ratings --duration 8 --warmup 2
 
-bench-full: build envoy ## an hour and a quarter: every experiment of docs/benchmarks.md, which it fills; goes on where it was interrupted
+bench-full: build envoy ## two hours: every experiment of docs/benchmarks.md, which it fills; goes on where it was interrupted
 	@$(CARGO) xtask benchmarks $(ARGS)
 
 soak: build ## half an hour of all traffic at once with reloads and new certificates (ARGS='--seconds N'), a mesh in a storm, a control plane under fire, long fuzzing

@@ -4,10 +4,13 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use aws_lc_rs::digest;
 
 use crate::results::{DataPlaneVersion, EnvironmentKind, Telemetry};
 
@@ -173,11 +176,41 @@ pub fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(listener.local_addr()?)
 }
 
-/// File name and size of a program, for the environment's description.
+/// File name, size and the first bytes of the digest of a program, for the environment's
+/// description: a run that goes on must have the same.
 pub fn binary_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    format!("{name}, {:.1} MiB", crate::units::mebibytes(bytes))
+    match digest_of(path) {
+        Ok((bytes, digest)) => {
+            let size = crate::units::mebibytes(bytes);
+            format!("{name}, {size:.1} MiB, SHA-256 {digest}…")
+        }
+        Err(error) => format!("{name}, which cannot be read: {error}"),
+    }
+}
+
+/// Bytes of the digest that are shown.
+const DIGEST_SHOWN: usize = 6;
+
+/// How many bytes a file has, and the begin of their SHA-256.
+fn digest_of(path: &Path) -> io::Result<(u64, String)> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut bytes = 0;
+    loop {
+        let chunk = file.fill_buf()?;
+        if chunk.is_empty() {
+            break;
+        }
+        context.update(chunk);
+        let length = chunk.len();
+        bytes += length as u64;
+        file.consume(length);
+    }
+    let digest = context.finish();
+    let shown = digest.as_ref().iter().take(DIGEST_SHOWN);
+    let text = shown.fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    Ok((bytes, text))
 }
 
 #[cfg(test)]

@@ -361,4 +361,24 @@ mod tests {
         };
         assert!(resolve(&args, defaults(Experiment::Latency, false)).is_err());
     }
+
+    #[test]
+    fn whoever_names_none_gets_its_baseline_beside_any_modes() {
+        let grid = Grid {
+            data_planes: ["none", "leno"].map(str::to_owned).to_vec(),
+            modes: vec![Mode::Both],
+            ..Grid::default()
+        };
+        let args = Args {
+            grid,
+            ..Args::default()
+        };
+        let settings = resolve(&args, defaults(Experiment::Latency, false)).unwrap();
+        let keys = settings.settings.keys();
+        let cells: Vec<_> = keys
+            .iter()
+            .map(|key| (&*key.data_plane, key.mode))
+            .collect();
+        assert_eq!(cells, [("none", Mode::Baseline), ("leno", Mode::Both)]);
+    }
 }

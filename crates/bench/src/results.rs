@@ -379,7 +379,7 @@ pub struct DataPlaneVersion {
     pub name: String,
     /// As the program says it.
     pub version: String,
-    /// File name and size of the program, where there is one.
+    /// File name, size and digest of the program, where there is one.
     pub binary: Option<String>,
 }
 

@@ -19,6 +19,7 @@ use crate::{clock, report, table, throughput};
 mod judge;
 mod measure;
 mod order;
+mod pace;
 pub(crate) mod planes;
 mod progress;
 mod session;
@@ -211,10 +212,12 @@ fn prepare_new(task: Task, launcher: &Path) -> anyhow::Result<Prepared> {
     let (environment, note) = environment::open(task.environment, &named, purpose)?;
     notes.extend(note);
     settings.environment = environment.kind();
-    let planes = match named.is_empty() {
-        true => planes::found(&programs, environment.kind(), &mut notes)?,
-        false => named,
-    };
+    let mut planes = named;
+    if planes.is_empty() {
+        planes = planes::found(&programs, environment.kind(), &mut notes)?;
+        // Whoever names the modes without it does not ask for it.
+        planes.retain(|plane| plane.name() != "none" || settings.modes.contains(&Mode::Baseline));
+    }
     settings.data_planes = planes.iter().map(|plane| plane.name().to_owned()).collect();
     notes.extend(telemetry(&planes, &settings)?);
     ensure!(
@@ -251,10 +254,8 @@ fn telemetry(planes: &[Box<dyn DataPlane>], settings: &Settings) -> anyhow::Resu
 const EMPTY_GRID: &str = "baseline needs the data plane none, the other modes need another one";
 
 fn new_run(settings: Settings, notes: Vec<String>, stamp: &str) -> Run {
-    let mut command: Vec<String> = std::env::args().map(quoted).collect();
-    if !command.iter().any(|word| word.starts_with("--seed")) {
-        command.push(format!("--seed {}", settings.seed));
-    }
+    let words = again(std::env::args(), &settings);
+    let command: Vec<String> = words.into_iter().map(shell_word).collect();
     let mut run = Run {
         schema: SCHEMA,
         id: format!("leno-{stamp}"),
@@ -268,8 +269,30 @@ fn new_run(settings: Settings, notes: Vec<String>, stamp: &str) -> Run {
     run
 }
 
+/// The words that measure the same again, into a folder of its own. `leno demo` is a quick
+/// `leno bench latency`.
+fn again(mut words: impl Iterator<Item = String>, settings: &Settings) -> Vec<String> {
+    let mut again: Vec<String> = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--out" => drop(words.next()),
+            "demo" if again.len() == 1 => {
+                let planes = settings.data_planes.join(",");
+                let latency = ["bench", "latency", "--quick", "--data-planes", &planes];
+                again.extend(latency.map(str::to_owned));
+            }
+            other if other.starts_with("--out=") => {}
+            _ => again.push(word),
+        }
+    }
+    if !again.iter().any(|word| word.starts_with("--seed")) {
+        again.extend(["--seed".to_owned(), settings.seed.to_string()]);
+    }
+    again
+}
+
 /// As a shell takes it.
-fn quoted(word: String) -> String {
+fn shell_word(word: String) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@+%".contains(&byte);
     match !word.is_empty() && word.bytes().all(is_plain) {
         true => word,
@@ -398,5 +421,25 @@ mod tests {
         assert_eq!(missing(&run), [job]);
         run.cells[1].repeats[0].retaken = vec!["late".to_owned(); 2];
         assert_eq!(missing(&run), []);
+    }
+
+    #[test]
+    fn the_command_to_run_again_is_one_of_bench_into_another_folder() {
+        let settings = sample::run().settings;
+        let check = |words: &str, expected: &str| {
+            let words = words.split(' ').map(str::to_owned);
+            let expected = format!("{expected} --seed {}", settings.seed);
+            assert_eq!(again(words, &settings).join(" "), expected);
+        };
+        check(
+            "leno bench cpu --out here --qps 100",
+            "leno bench cpu --qps 100",
+        );
+        check(
+            "leno demo --out=here --proxy p",
+            "leno bench latency --quick --data-planes none,leno,envoy --proxy p",
+        );
+        let seeded = ["leno", "bench", "cpu", "--seed=7"].map(str::to_owned);
+        assert_eq!(again(seeded.clone().into_iter(), &settings), seeded);
     }
 }

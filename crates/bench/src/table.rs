@@ -169,7 +169,7 @@ pub(crate) fn meaning(verdict: Verdict) -> &'static str {
         Verdict::MachineBound => {
             "the whole machine had no idle time left, so nothing can be said about the data plane"
         }
-        Verdict::Void => "the generator was the cause: left out of every figure",
+        Verdict::Void => "the generator or the machine was the cause: left out of every figure",
     }
 }
 

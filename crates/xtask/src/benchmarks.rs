@@ -51,58 +51,65 @@ struct Experiment {
     resumes: bool,
 }
 
-/// About an hour and a quarter together, on two processors that others use, too.
+/// Somewhat below two hours together, on two processors.
 const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "latency",
-        words: "latency --data-planes none,leno,envoy --duration 7 --warmup 1",
+        words: "latency --data-planes none,leno,envoy --modes both --repeats 5 --duration 5 \
+                --warmup 1",
         resumes: true,
     },
     Experiment {
         name: "modes",
         words: "latency --data-planes none,leno,envoy --modes \
-                baseline,serveronly,clientonly,both --connections 16 --duration 5 \
+                baseline,serveronly,clientonly,both --connections 16 --repeats 5 --duration 5 \
                 --warmup 1",
         resumes: true,
     },
     Experiment {
         name: "cpu",
-        words: "cpu --data-planes leno,envoy --modes both --duration 4 --warmup 1",
+        words: "cpu --data-planes leno,envoy --modes both --repeats 5 --duration 4 --warmup 1",
         resumes: true,
     },
     Experiment {
         name: "telemetry",
         words: "cpu --environment loopback --data-planes leno,envoy --telemetry \
-                none,metrics,metrics+accesslog --qps 1000 --duration 5 --warmup 1",
+                none,metrics,metrics+accesslog --qps 1000 --repeats 5 --duration 5 --warmup 1",
         resumes: true,
     },
     Experiment {
         name: "throughput",
-        words: "throughput --duration 15 --warmup 4",
+        words: "throughput --repeats 5 --duration 10 --warmup 3",
         resumes: true,
     },
     Experiment {
         name: "throughput-application",
-        words: "throughput --limits 2 --application-limit 0.5 --duration 8 --warmup 3",
+        words: "throughput --limits 2 --application-limit 0.5 --repeats 5 --duration 8 --warmup 3",
         resumes: true,
     },
     Experiment {
         name: "data-planes",
         words: "latency --environment loopback --data-planes \
                 none,leno,envoy,envoy-h2,haproxy,haproxy-h2,nginx --connections 16 \
-                --duration 6 --warmup 1",
+                --repeats 5 --duration 5 --warmup 1",
         resumes: true,
     },
     Experiment {
         name: "capacity",
-        words: "capacity --environment loopback --data-planes none,leno,envoy --duration \
-                4 --warmup 1",
+        words: "capacity --environment loopback --data-planes none,leno,envoy --repeats 5 \
+                --duration 3 --warmup 1",
         resumes: true,
     },
     Experiment {
         name: "cost",
         words: "cost --topology mtls --memory",
         resumes: false,
+    },
+    Experiment {
+        name: "throughput-java",
+        words: "throughput --application java --links gateway-ratings --limits 2 --scale 0.3 \
+                --duration 30 --warmup 90",
+        resumes: true,
     },
 ];
 

@@ -194,3 +194,18 @@ fn a_client_calls_its_server_and_nobody_else() {
         }
     }
 }
+
+#[test]
+fn a_program_is_known_by_its_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("proxy");
+    std::fs::write(&path, "abc").unwrap();
+    // The digest of FIPS 180-2, appendix B.1.
+    assert_eq!(
+        super::binary_of(&path),
+        "proxy, 0.0 MiB, SHA-256 ba7816bf8f01…"
+    );
+    std::fs::write(&path, "abd").unwrap();
+    assert!(!super::binary_of(&path).contains("ba7816bf8f01"));
+    assert!(super::binary_of(dir.path()).contains("cannot be read"));
+}

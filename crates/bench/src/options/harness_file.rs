@@ -94,7 +94,12 @@ impl HarnessFile {
         settings.data_planes = match (self.data_planes, self.mesh.as_deref()) {
             (Some(names), _) => names,
             (None, Some(mesh @ ("leno" | "envoy" | "envoy-h2"))) => {
-                vec!["none".to_owned(), mesh.to_owned()]
+                let without = self.run_baseline.then_some("none");
+                without
+                    .into_iter()
+                    .chain([mesh])
+                    .map(str::to_owned)
+                    .collect()
             }
             (None, _) => Vec::new(),
         };

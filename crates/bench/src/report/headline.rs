@@ -45,7 +45,8 @@ fn baseline<'a>(cells: &[&'a Cell]) -> Option<&'a Cell> {
     without.or_else(|| baselines.next())
 }
 
-/// The cell whose connections and rate the headline takes.
+/// The cell whose connections and rate the headline takes: the highest rate at which all cells may
+/// be compared.
 fn reference(run: &Run) -> Option<&CellKey> {
     let keys = || {
         let keys = run.cells.iter().map(|cell| &cell.key);
@@ -58,9 +59,17 @@ fn reference(run: &Run) -> Option<&CellKey> {
         true => REFERENCE_CONNECTIONS,
         false => *counts.get(counts.len() / 2)?,
     };
+    let doubtful = |key: &CellKey| {
+        let cells = run.cells.iter();
+        let mut here = cells.filter(|cell| {
+            let other = &cell.key;
+            other.connections == key.connections && other.qps == key.qps
+        });
+        here.any(|cell| cell.doubt().is_some())
+    };
     keys()
         .filter(|key| key.connections == wanted)
-        .max_by_key(|key| key.qps)
+        .max_by_key(|key| (!doubtful(key), key.qps))
 }
 
 fn text(reference: &CellKey, baseline: Option<&Cell>) -> String {
@@ -82,8 +91,9 @@ fn text(reference: &CellKey, baseline: Option<&Cell>) -> String {
             words(Metric::P99)
         )
     });
+    let beside = beside.map(|figures| format!(", over the same path without a sidecar{figures}"));
     format!(
-        "At {} connections and {rate}, over the same path without a sidecar{}.",
+        "At {} connections and {rate}{}.",
         reference.connections,
         beside.unwrap_or_default()
     )

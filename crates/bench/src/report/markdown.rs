@@ -20,12 +20,22 @@ pub(crate) fn text(content: &Content, circumstances: &Circumstances<'_>) -> Stri
     for section in &content.sections {
         out.push_str(&section_text(section));
     }
+    if !circumstances.remarks.is_empty() {
+        let _ = writeln!(out, "\n## Repeats to read with care\n");
+    }
+    for remark in &circumstances.remarks {
+        let _ = writeln!(
+            out,
+            "- {} ({}): {}",
+            remark.cell, remark.verdict, remark.text
+        );
+    }
     let _ = writeln!(out, "\n## How it was measured\n");
     for sentence in &circumstances.method {
         let _ = writeln!(out, "- {sentence}");
     }
     let _ = writeln!(out, "\n## Where it was measured\n");
-    for fact in &circumstances.facts {
+    for fact in circumstances.data_planes.iter().chain(&circumstances.facts) {
         let _ = writeln!(out, "- {}: {}", fact.name, fact.text);
     }
     for note in &circumstances.notes {

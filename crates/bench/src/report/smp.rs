@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::results::{Application, Cell, CellKey, Link, Mode, Repeat, Run, SidecarUsage, pool};
+use crate::run::planes;
 use crate::units::count;
 
 /// The specification's version that is followed.
@@ -143,10 +144,16 @@ fn mesh_config(run: &Run, repeat: &Repeat) -> Value {
             "mem_mb": megabytes(memory),
             "rps": whole(repeat.achieved_qps),
         },
-        "mtls_enabled": key.mode == Mode::Both || key.mode == Mode::Ingress,
+        "mtls_enabled": is_mutual(key),
         "proxy_concurrency": 1,
         "proxy_build": version,
     })
+}
+
+/// Whether the hop is known to be mutual TLS: of a data plane that a command defines it is not.
+fn is_mutual(key: &CellKey) -> bool {
+    let has_hop = key.mode == Mode::Both || key.mode == Mode::Ingress;
+    has_hop && planes::is_ours(&key.data_plane)
 }
 
 fn environment(run: &Run) -> Value {

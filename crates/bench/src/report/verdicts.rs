@@ -165,7 +165,7 @@ pub(crate) fn chance(run: &Run) -> String {
         0 | 1 => "With one repeat there are no intervals, hence no verdicts.".to_owned(),
         few @ 2..=COUNTED_MAX => format!(
             "With {few} repeats the intervals of two equal data planes part by chance in about one \
-             of {} comparisons of CPU or memory: read a verdict together with its neighbours.",
+             of {} comparisons: read a verdict together with its neighbours.",
             number::grouped(1.0 / by_chance(few))
         ),
         _ => {

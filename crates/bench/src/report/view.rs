@@ -27,7 +27,6 @@ pub(crate) struct Page<'a> {
     headline: Option<Front<'a>>,
     sections: Vec<Shown<'a>>,
     verdicts: Vec<Meaning>,
-    remarks: Vec<Remark>,
     circumstances: Circumstances<'a>,
 }
 
@@ -39,6 +38,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) facts: Vec<Fact>,
     pub(crate) notes: Vec<String>,
     pub(crate) method: Vec<String>,
+    /// Repeats to read with care.
+    pub(crate) remarks: Vec<Remark>,
     pub(crate) command: &'a str,
 }
 
@@ -98,10 +99,10 @@ struct Meaning {
 
 /// A repeat that is not valid, or contradicts its mode.
 #[derive(Serialize)]
-struct Remark {
-    cell: String,
-    verdict: &'static str,
-    text: String,
+pub(crate) struct Remark {
+    pub(crate) cell: String,
+    pub(crate) verdict: &'static str,
+    pub(crate) text: String,
 }
 
 /// A name and what there is to say of it.
@@ -135,7 +136,6 @@ pub(crate) fn page<'a>(
         headline: content.headline.as_ref().map(front),
         sections: content.sections.iter().map(shown).collect(),
         verdicts: verdicts(run),
-        remarks: remarks(run),
         circumstances,
     }
 }
@@ -150,6 +150,7 @@ pub(crate) fn circumstances<'a>(run: &'a Run, content: &Content) -> Circumstance
         facts: facts(run),
         notes: [run.environment.notes.clone(), drift::notes(run)].concat(),
         method,
+        remarks: remarks(run),
         command: &run.command,
     }
 }

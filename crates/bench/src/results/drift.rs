@@ -8,7 +8,12 @@ use crate::figures::number;
 const CELLS_MIN: usize = 5;
 /// Smaller drifts matter to nobody, in parts of one.
 const WORTH_A_NOTE: f64 = 0.02;
-const WATCHED: [Metric; 3] = [Metric::P50, Metric::P99, Metric::CpuPerThousand];
+const WATCHED: [Metric; 4] = [
+    Metric::P50,
+    Metric::P99,
+    Metric::Rate,
+    Metric::CpuPerThousand,
+];
 
 /// A sentence for each metric whose ratio of the last round to the first, in the median over cells,
 /// parts from one by more than its interval.

@@ -1,6 +1,7 @@
 //! Figures with their intervals: a percentile bootstrap over a cell's repeats. Pure, and the same
 //! repeats always give the same interval. Up to five repeats every resample is counted with its
-//! probability; beyond, a fixed seed draws them. Called by `metric` and by every output.
+//! probability, and the interval is at least the range of the repeats, since a bootstrap of so few
+//! is too narrow; beyond, a fixed seed draws them. Called by `metric` and by every output.
 
 use std::cmp::Ordering;
 
@@ -64,6 +65,8 @@ pub struct Resampled {
     value: f64,
     /// Figures of resamples with their weights, which sum up to one.
     draws: Vec<(f64, f64)>,
+    /// Least and greatest of the repeats taken alone, where they are few.
+    range: Option<(f64, f64)>,
     repeats: usize,
 }
 
@@ -78,6 +81,7 @@ impl Resampled {
         Some(Self {
             value,
             draws,
+            range: range(&sorted),
             repeats: sorted.len(),
         })
     }
@@ -89,9 +93,16 @@ impl Resampled {
         let value = recorded.percentile(&vec![1; histograms.len()], quantile)?;
         let draw = |pick: &Pick| Some((recorded.percentile(&pick.times, quantile)?, pick.weight));
         let draws = picks(histograms.len()).iter().filter_map(draw).collect();
+        let alone = histograms.iter().filter_map(|one| {
+            let recorded = Recorded::of(&[one]);
+            recorded.percentile(&[1], quantile)
+        });
+        let mut alone: Vec<f64> = alone.collect();
+        alone.sort_by(f64::total_cmp);
         Some(Self {
             value,
             draws,
+            range: range(&alone),
             repeats: histograms.len(),
         })
     }
@@ -106,6 +117,10 @@ impl Resampled {
         Self {
             value: self.value - other.value,
             draws: self.draws.iter().flat_map(pair).collect(),
+            range: self.range.zip(other.range).map(|(mine, theirs)| {
+                let (least, greatest) = (mine.0 - theirs.1, mine.1 - theirs.0);
+                (least, greatest)
+            }),
             repeats: self.repeats.min(other.repeats),
         }
     }
@@ -115,6 +130,7 @@ impl Resampled {
     pub fn scaled(mut self, factor: f64) -> Self {
         self.value *= factor;
         self.draws.iter_mut().for_each(|draw| draw.0 *= factor);
+        self.range = self.range.map(|(low, high)| (low * factor, high * factor));
         self
     }
 
@@ -124,13 +140,23 @@ impl Resampled {
         draws.sort_by(|a, b| a.0.total_cmp(&b.0));
         let tail = (1.0 - CONFIDENCE) / 2.0;
         let (low, high) = (quantile(&draws, tail), quantile(&draws, 1.0 - tail));
+        let (least, greatest) = self.range.unwrap_or((self.value, self.value));
+        let least = least.min(self.value);
+        let greatest = greatest.max(self.value);
         Estimate {
             value: self.value,
-            low: low.unwrap_or(self.value).min(self.value),
-            high: high.unwrap_or(self.value).max(self.value),
+            low: low.unwrap_or(self.value).min(least),
+            high: high.unwrap_or(self.value).max(greatest),
             repeats: self.repeats,
         }
     }
+}
+
+/// Of ascending values, where they are few.
+fn range(sorted: &[f64]) -> Option<(f64, f64)> {
+    let are_few = sorted.len() <= COUNTED_MAX;
+    let ends = sorted.first().copied().zip(sorted.last().copied());
+    ends.filter(|_| are_few)
 }
 
 /// The draw below which this share of the weight lies.
@@ -275,6 +301,20 @@ mod tests {
             let greatest = values.iter().copied().fold(0.0, f64::max);
             assert_eq!((found.low, found.high), (1.0, greatest), "{values:?}");
         }
+    }
+
+    #[test]
+    fn so_have_their_percentiles() {
+        let histogram = |value: u64| {
+            let mut histogram = pool::empty();
+            histogram.record_n(value, 1_000).unwrap();
+            histogram
+        };
+        let all = [1_000, 2_000, 3_000, 4_000, 50_000].map(histogram);
+        let each: Vec<&Histogram<u64>> = all.iter().collect();
+        let found = Resampled::percentile(&each, 0.5).unwrap().estimate();
+        let ends = [&all[0], &all[4]].map(|one| crate::units::count(one.max()));
+        assert_eq!([found.low, found.high], ends);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub use load::report::SAMPLES_BEYOND_MIN;
 const SIGNIFICANT_FIGURES: u8 = 3;
 
 /// More errors than one request in so many, and a cell is not compared.
-const ERRORS_ONE_IN: u64 = 1000;
+pub(crate) const ERRORS_ONE_IN: u64 = 1000;
 
 /// A void repeat is taken again this often.
 const RETAKES: usize = 2;
@@ -192,14 +192,18 @@ impl Cell {
 }
 
 impl Settings {
-    /// Every cell of the grid, in the order of the tables. `none` has only the baseline. The
-    /// others have it in a mesh, where traffic can pass their sidecars by; else it would be
-    /// measured without them.
+    /// Every cell of the grid, in the order of the tables. `none` has the baseline and nothing
+    /// else, whatever the modes of the others: they are measured against it. The others have a
+    /// baseline in a mesh, where traffic can pass their sidecars by; else it would be measured
+    /// without them.
     pub fn keys(&self) -> Vec<CellKey> {
         let mut keys = Vec::new();
         for data_plane in &self.data_planes {
-            let modes = self.modes.iter().copied();
-            for mode in modes.filter(|&mode| self.has(data_plane, mode)) {
+            let modes: &[Mode] = match data_plane.as_str() {
+                "none" => &[Mode::Baseline],
+                _ => &self.modes,
+            };
+            for &mode in modes.iter().filter(|&&mode| self.has(data_plane, mode)) {
                 for variant in self.variants(data_plane) {
                     keys.extend(self.loads().map(|(qps, connections)| CellKey {
                         data_plane: data_plane.clone(),

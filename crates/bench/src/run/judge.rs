@@ -9,6 +9,9 @@ use crate::units;
 /// Below this share of idle time the machine itself is what was measured.
 const IDLE_MIN: f64 = 0.10;
 
+/// From this share of stolen CPU time on, whoever came too late cannot be blamed.
+const STOLEN_MAX: f64 = 0.10;
+
 /// Puts a repeat together.
 pub(super) fn repeat(key: &CellKey, index: u32, outcome: &Outcome, usage: Usage) -> Repeat {
     let window_seconds = outcome.window.as_secs_f64();
@@ -67,7 +70,16 @@ fn verdict(
     usage: &Usage,
 ) -> (Verdict, Vec<String>) {
     let idle = usage.machine_idle.unwrap_or(1.0);
+    let stolen = usage.machine_stolen.unwrap_or(0.0);
     match generator {
+        // With what was taken away there would have been enough.
+        _ if idle < IDLE_MIN && idle + stolen >= IDLE_MIN => {
+            let [idle, stolen] = [idle, stolen].map(|share| share * 100.0);
+            let reason = format!(
+                "the hypervisor kept {stolen:.1} % of the CPU time, and {idle:.1} % was left idle"
+            );
+            (Verdict::Void, beside(generator, reason))
+        }
         _ if idle < IDLE_MIN => {
             let parts = [
                 &usage.client,
@@ -83,7 +95,15 @@ fn verdict(
                 "the machine was idle for {share:.1} % of the window; what is measured here used \
                  {ours:.2} CPUs"
             );
-            (Verdict::MachineBound, vec![reason])
+            (Verdict::MachineBound, beside(generator, reason))
+        }
+        load::Verdict::Saturated if stolen >= STOLEN_MAX => {
+            let reason = format!(
+                "the target took less than the asked rate, while the hypervisor kept {:.1} % of \
+                 the CPU time",
+                stolen * 100.0
+            );
+            (Verdict::Void, vec![reason])
         }
         load::Verdict::Valid => (Verdict::Valid, Vec::new()),
         load::Verdict::Saturated => (
@@ -92,6 +112,15 @@ fn verdict(
         ),
         load::Verdict::Void { reason } => (Verdict::Void, vec![reason.clone()]),
     }
+}
+
+/// A reason, and the generator's own where it had one.
+fn beside(generator: &load::Verdict, reason: String) -> Vec<String> {
+    let mut reasons = vec![reason];
+    if let load::Verdict::Void { reason } = generator {
+        reasons.push(reason.clone());
+    }
+    reasons
 }
 
 /// What contradicts the cell: errors, no requests, a hole in the tail, or CPU in the wrong place.
@@ -184,7 +213,25 @@ mod tests {
         let void = load::Verdict::Void {
             reason: String::new(),
         };
-        assert_eq!(verdict(&void, 0.0, &usage).0, Verdict::MachineBound);
+        let (found, reasons) = verdict(&void, 0.0, &usage);
+        assert_eq!((found, reasons.len()), (Verdict::MachineBound, 2));
+        let robbed = Usage {
+            machine_stolen: Some(0.2),
+            ..usage
+        };
+        let found = verdict(&load::Verdict::Valid, 0.0, &robbed);
+        assert_eq!(found.0, Verdict::Void);
+        let slow = |machine_stolen| {
+            let usage = Usage {
+                machine_stolen: Some(machine_stolen),
+                ..Usage::default()
+            };
+            verdict(&load::Verdict::Saturated, 0.0, &usage).0
+        };
+        assert_eq!(
+            [slow(0.01), slow(0.25)],
+            [Verdict::Saturated, Verdict::Void]
+        );
         assert_eq!(
             verdict(&load::Verdict::Valid, 0.0, &Usage::default()).0,
             Verdict::Valid

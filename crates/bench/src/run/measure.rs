@@ -9,6 +9,7 @@ use anyhow::Context;
 
 use super::judge;
 use super::order::Job;
+use super::pace::Pace;
 use super::progress::Shown;
 use crate::dataplane::DataPlane;
 use crate::environment::{Environment, Placed, Usage};
@@ -60,14 +61,18 @@ pub(super) fn take(
     let measured = measure(bench, environment, placed.as_mut(), plan);
     // A sidecar that died explains a failed run better than the run's own error.
     placed.check()?;
-    let Some((outcome, usage)) = measured? else {
+    let Some((outcome, usage, pace)) = measured? else {
         return Ok(None);
     };
-    let repeat = Repeat {
+    let mut repeat = Repeat {
         load_average,
         retaken,
         ..judge::repeat(&job.key, job.index, &outcome, usage)
     };
+    // Errors may come faster than answers.
+    if job.key.qps.is_none() && repeat.errors == 0 {
+        repeat.faults.extend(pace.fault());
+    }
     let (dir, slug) = (bench.dir, job.key.slug());
     if let Some((ending, raw)) = &outcome.raw {
         folder::write_whole(&folder::repeat_path(dir, &repeat, ending), raw)?;
@@ -158,7 +163,9 @@ fn measure(
     environment: &dyn Environment,
     placed: &mut dyn Placed,
     plan: load::Plan,
-) -> anyhow::Result<Option<(Outcome, Usage)>> {
+) -> anyhow::Result<Option<(Outcome, Usage, Pace)>> {
+    let length = plan.duration;
+    let mut pace = Pace::default();
     let mut ends = Ends {
         placed,
         opened: None,
@@ -168,6 +175,7 @@ fn measure(
     };
     let outcome = environment.generate(bench.loader, plan, &mut |progress| {
         ends.meet(progress.phase);
+        pace.meet(progress, length);
         bench.shown.tick();
         bench.keep_on()
     })?;
@@ -180,7 +188,7 @@ fn measure(
     let usage = ends
         .closed
         .context("the generator never told that its window closed")??;
-    Ok(Some((outcome, usage)))
+    Ok(Some((outcome, usage, pace)))
 }
 
 /// Reads the counters at the first word of each end of the window, and for samples in it.

@@ -90,6 +90,11 @@ pub(crate) fn of_demo(programs: &Programs) -> anyhow::Result<(Vec<String>, Vec<S
     })
 }
 
+/// Whether it is configured by us, and hence speaks mutual TLS between its sidecars.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name != "none" && NAMES.contains(&name)
+}
+
 fn plane(name: &str, programs: &Programs) -> anyhow::Result<Box<dyn DataPlane>> {
     let defined = programs.command.iter().find(|it| it.name() == name);
     if let Some(definition) = defined {

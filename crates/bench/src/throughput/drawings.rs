@@ -215,7 +215,7 @@ mod tests {
     fn what_was_errors_is_hollow_and_explained() {
         let mut run = sample::throughput_run();
         let repeats = run.cells.iter_mut().flat_map(|cell| &mut cell.repeats);
-        repeats.for_each(|repeat| repeat.errors = 1);
+        repeats.for_each(|repeat| repeat.errors = repeat.requests);
         let bars = view(&run).latency(1000);
         assert_eq!(bars.groups.len(), 4);
         assert!(

@@ -1,6 +1,7 @@
 //! Who held a cell's throughput back: whoever was throttled by its quota in most of its periods.
 //! Pure. Where a machine was busy or answers were errors, nobody is named.
 
+use crate::results::pool::ERRORS_ONE_IN;
 use crate::results::{Cell, Link, Repeat, SidecarUsage, Spread, Verdict};
 
 /// Beyond this share of its periods, a part was the limit.
@@ -16,7 +17,7 @@ pub(crate) enum Limiter {
     Nobody,
     /// The machine had no idle time left.
     Machine,
-    /// Some answers were errors: whatever was measured, it is not throughput.
+    /// Too many answers were errors: whatever was measured, it is not throughput.
     Errors,
     /// There is no quota to look at, or nothing was measured.
     Unknown,
@@ -53,7 +54,7 @@ impl Limiter {
             Verdict::MachineBound => return Self::Machine,
             Verdict::Valid | Verdict::Saturated => {}
         }
-        if repeat.errors > 0 || repeat.requests == 0 {
+        if repeat.errors * ERRORS_ONE_IN > repeat.requests || repeat.requests == 0 {
             return Self::Errors;
         }
         let parts = [
@@ -171,8 +172,10 @@ mod tests {
         busy.verdict = Verdict::MachineBound;
         assert_eq!(Limiter::of(&busy).kind(), "machine");
         let mut failed = repeat(50, 0);
-        failed.errors = 1;
+        failed.errors = failed.requests / 500;
         assert_eq!(Limiter::of(&failed).kind(), "errors");
+        failed.errors = failed.requests / 5_000;
+        assert_eq!(Limiter::of(&failed).kind(), "sidecar");
     }
 
     #[test]
@@ -182,7 +185,7 @@ mod tests {
             repeats: vec![repeat(48, 0), repeat(48, 0), repeat(48, 0)],
         };
         assert_eq!(Limiter::of_cell(&cell).kind(), "sidecar");
-        cell.repeats[1].errors = 3;
+        cell.repeats[1].errors = cell.repeats[1].requests / 100;
         assert_eq!(Limiter::of_cell(&cell).kind(), "errors");
     }
 

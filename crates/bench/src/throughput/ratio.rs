@@ -33,6 +33,17 @@ pub(crate) fn all(run: &Run) -> Vec<Ratio> {
     ratios
 }
 
+/// How sure they are: all ratios of two equals, too, are on one side of one by chance.
+pub(crate) fn chance(ratios: &[Ratio]) -> Option<String> {
+    let repeats = ratios.iter().map(|ratio| ratio.spread.repeats);
+    let least = repeats.filter(|&repeats| repeats > 1).min()?;
+    let one_in = 2_u64.saturating_pow(u32::try_from(least).ok()?.saturating_sub(1));
+    Some(format!(
+        "Ratios are of rounds that were taken close to each other. Of two equals all {least} are \
+         on one side of 1 by chance in one of {one_in} comparisons: a range near 1 shows little."
+    ))
+}
+
 fn is_opponent(key: &CellKey, other: &CellKey) -> bool {
     let same_load = key.link == other.link && key.connections == other.connections;
     let without = other.data_plane == "none";
@@ -112,6 +123,13 @@ mod tests {
             )),
             "{words:#?}"
         );
+        assert_eq!(chance(&all(&run)), None);
+        for cell in &mut run.cells {
+            let mut second = cell.repeats[0].clone();
+            second.index = 1;
+            cell.repeats.push(second);
+        }
+        assert!(chance(&all(&run)).unwrap().contains("one of 2 comparisons"));
         let failed = run
             .cells
             .iter_mut()

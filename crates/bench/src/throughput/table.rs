@@ -191,7 +191,9 @@ pub(crate) fn notes(run: &Run) -> Vec<String> {
 
 /// How rounds compare, one line each.
 pub(crate) fn ratios(run: &Run) -> Vec<String> {
-    ratio::all(run).iter().map(ratio::Ratio::words).collect()
+    let ratios = ratio::all(run);
+    let words = ratios.iter().map(ratio::Ratio::words);
+    words.chain(ratio::chance(&ratios)).collect()
 }
 
 /// Prints the run's tables.
