@@ -44,3 +44,19 @@ fn every_protocol_crosses_the_relays() {
         8
     );
 }
+
+/// Idle connections are those of a mesh, which its sidecars must take for such.
+#[test]
+fn memory_is_that_of_connections_from_the_mesh() {
+    let args = "--only leno --topology mtls --memory --rounds 1 --duration 0.5 --connections 2";
+    let output = cost(args);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && !said.contains("not measured"),
+        "{said}"
+    );
+    let row = said
+        .lines()
+        .find(|line| line.contains("http1 mtls") && line.contains(" 200 "));
+    assert!(row.is_some_and(|row| row.contains(" leno ")), "{said}");
+}

@@ -108,7 +108,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "throughput-java",
         words: "throughput --application java --links gateway-ratings --limits 2 --scale 0.3 \
-                --duration 30 --warmup 90",
+                --repeats 1 --duration 30 --warmup 75",
         resumes: true,
     },
 ];

@@ -173,7 +173,8 @@ pub(crate) fn mesh_tls(folder: &Path) -> ClientTls {
         key_pem: Some(certificates.key(Side::Client)),
         server_name: Some(dns_name(Side::Server)),
         insecure: false,
-        alpn: vec!["http/1.1".to_owned()],
+        // Whoever offers no name of the mesh is taken for an application with TLS of its own.
+        alpn: ["leno-http/1.1", "http/1.1"].map(str::to_owned).into(),
     }
 }
 
