@@ -78,20 +78,14 @@ fn text(reference: &CellKey, baseline: Option<&Cell>) -> String {
         |qps| format!("{} requests per second", number::grouped(f64::from(qps))),
     );
     let beside = baseline.map(|cell| {
-        let words = |metric: Metric| {
-            let found = metric.of(cell);
-            found.map_or_else(
-                || "unknown".to_owned(),
-                |found| number::significant(found.value),
-            )
-        };
-        format!(
-            " (P50 {} ms, P99 {} ms)",
-            words(Metric::P50),
-            words(Metric::P99)
-        )
+        let words = |metric: Metric| Some(number::significant(metric.of(cell)?.value));
+        let figures = words(Metric::P50).zip(words(Metric::P99));
+        let figures = figures.map_or_else(
+            || ", which has too few samples".to_owned(),
+            |(middle, tail)| format!(" (P50 {middle} ms, P99 {tail} ms)"),
+        );
+        format!(", over the same path without a sidecar{figures}")
     });
-    let beside = beside.map(|figures| format!(", over the same path without a sidecar{figures}"));
     format!(
         "At {} connections and {rate}{}.",
         reference.connections,
