@@ -191,30 +191,9 @@ mod tests {
     use super::*;
     use crate::results::sample;
 
-    fn run_of(rates: &[(u32, f64)]) -> Run {
-        let mut run = sample::run();
-        run.settings.experiment = Experiment::Capacity;
-        run.settings.connections = vec![16];
-        run.settings.repeats = 1;
-        run.settings.data_planes = vec!["leno".to_owned()];
-        run.settings.objective = Some(Objective {
-            quantile: 0.99,
-            millis: 5.0,
-            tolerance: 0.05,
-        });
-        for &(rate, share) in rates {
-            let mut repeat = sample::repeat("leno", 0);
-            repeat.key.qps = Some(rate);
-            repeat.asked_qps = Some(f64::from(rate));
-            repeat.achieved_qps = f64::from(rate) * share;
-            run.insert(repeat);
-        }
-        run
-    }
-
     #[test]
     fn a_search_goes_on_from_what_is_saved() {
-        let run = run_of(&[(1000, 1.0), (2000, 0.5)]);
+        let run = sample::search(&[(1000, 1.0), (2000, 0.5)], 1);
         let subject = &run.settings.keys()[0];
         let step = Search::of(&run, subject).unwrap().next();
         assert_eq!(step, Step::Probe(1410));
@@ -226,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_found_is_the_cell_below_the_first_that_is_not_kept() {
-        let run = run_of(&[(2000, 0.5), (1000, 1.0), (1950, 1.0)]);
+        let run = sample::search(&[(2000, 0.5), (1000, 1.0), (1950, 1.0)], 1);
         assert_eq!(missing(&run), 0);
         let found = &found(&run)[0];
         assert_eq!(found.cell.unwrap().key.qps, Some(1950));
@@ -236,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_window_must_hold_enough_for_the_percentile() {
-        let objective = run_of(&[]).settings.objective.unwrap();
+        let objective = sample::search(&[], 1).settings.objective.unwrap();
         assert_eq!(least_rate(&objective, 10.0), 204);
     }
 }

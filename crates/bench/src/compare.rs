@@ -277,42 +277,34 @@ fn compare(before: &Run, after: &Run) -> Compared {
 
 /// The rates that two searches found. The interval of each reaches to the rate that was given up.
 fn capacities(before: &Run, after: &Run, changes: &mut Vec<Change>, lost: &mut Vec<String>) {
-    let rates = |found: &Found<'_>| {
-        let kept = f64::from(found.cell?.key.qps?);
-        let beyond = found
-            .limit
-            .as_ref()
-            .map_or(kept, |(rate, _)| f64::from(*rate));
-        found.is_done.then_some([kept, kept, beyond])
+    let rate = |run: &Run, found: &Found<'_>| {
+        let value = f64::from(found.cell?.key.qps?);
+        let given_up = found.limit.as_ref().map(|(rate, _)| f64::from(*rate));
+        found.is_done.then_some(Estimate {
+            value,
+            low: value,
+            high: given_up.unwrap_or(value),
+            repeats: run.settings.repeats as usize,
+        })
     };
     let theirs = capacity::found(after);
     for found in capacity::found(before) {
-        let Some(old) = rates(&found) else { continue };
+        let Some(old) = rate(before, &found) else {
+            continue;
+        };
         let subject = without_rate(&found);
         let other = theirs.iter().find(|other| without_rate(other) == subject);
         let cell = format!("{}, {} connections", subject.series(), subject.connections);
-        let Some(new) = other.and_then(rates) else {
-            lost.push(format!("of {cell} a rate was found before only"));
-            continue;
-        };
-        let ratio = new[0] / old[0];
-        changes.push(Change {
-            cell,
-            metric: "capacity",
-            unit: Metric::Rate.unit(),
-            before: old,
-            after: new,
-            ratio: Some(ratio),
-            repeats: before.settings.repeats.min(after.settings.repeats) as usize,
-            change: match (
-                new[2] <= old[1] && new[0] < old[0],
-                new[1] >= old[2] && new[0] > old[0],
-            ) {
-                (true, _) => WORSE,
-                (_, true) => BETTER,
-                _ => NONE_SHOWN,
-            },
-        });
+        match other.and_then(|other| rate(after, other)) {
+            Some(new) => {
+                let change = changed(cell, Metric::Rate, old, new);
+                changes.push(Change {
+                    metric: "capacity",
+                    ..change
+                });
+            }
+            None => lost.push(format!("of {cell} a rate was found before only")),
+        }
     }
 }
 
@@ -334,6 +326,10 @@ impl Change {
 
 fn change(before: &Cell, after: &Cell, metric: Metric) -> Option<Change> {
     let (old, new) = (metric.of(before)?, metric.of(after)?);
+    Some(changed(before.key.slug(), metric, old, new))
+}
+
+fn changed(cell: String, metric: Metric, old: Estimate, new: Estimate) -> Change {
     let more = match metric.more_is_better() {
         true => BETTER,
         false => WORSE,
@@ -341,8 +337,8 @@ fn change(before: &Cell, after: &Cell, metric: Metric) -> Option<Change> {
     let less = if more == BETTER { WORSE } else { BETTER };
     let is_worth_it = old.value == 0.0 || (new.value / old.value - 1.0).abs() >= WORTH_MIN;
     let ends = |estimate: Estimate| [estimate.value, estimate.low, estimate.high];
-    Some(Change {
-        cell: before.key.slug(),
+    Change {
+        cell,
         metric: metric.name(),
         unit: metric.unit(),
         before: ends(old),
@@ -354,7 +350,7 @@ fn change(before: &Cell, after: &Cell, metric: Metric) -> Option<Change> {
             Some(_) => less,
             None => NONE_SHOWN,
         },
-    })
+    }
 }
 
 fn words(change: &Change) -> [String; 6] {
@@ -419,7 +415,7 @@ fn table(changes: &[&Change], count: usize) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Experiment, Objective, Verdict, sample};
+    use crate::results::{Verdict, sample};
 
     fn slower(run: &mut Run) {
         let repeats = run.cells[3].repeats.iter_mut();
@@ -486,28 +482,7 @@ mod tests {
 
     #[test]
     fn searches_are_compared_by_what_they_found() {
-        let search = |kept: u32, given_up: u32| {
-            let mut run = sample::run();
-            run.settings.experiment = Experiment::Capacity;
-            run.settings.connections = vec![16];
-            run.settings.repeats = 2;
-            run.settings.data_planes = vec!["leno".to_owned()];
-            run.settings.objective = Some(Objective {
-                quantile: 0.99,
-                millis: 5.0,
-                tolerance: 0.05,
-            });
-            for (rate, share) in [(kept, 1.0), (given_up, 0.5)] {
-                for index in 0..2 {
-                    let mut repeat = sample::repeat("leno", index);
-                    repeat.key.qps = Some(rate);
-                    repeat.asked_qps = Some(f64::from(rate));
-                    repeat.achieved_qps = f64::from(rate) * share;
-                    run.insert(repeat);
-                }
-            }
-            run
-        };
+        let search = |kept: u32, given_up: u32| sample::search(&[(kept, 1.0), (given_up, 0.5)], 2);
         let change = |before: &Run, after: &Run| {
             let Compared { changes, lost, .. } = compare(before, after);
             assert_eq!((changes.len(), lost.len()), (1, 0), "{changes:?} {lost:?}");

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use aws_lc_rs::digest;
+use identity::certificate::hex;
 
 use crate::results::{DataPlaneVersion, EnvironmentKind, Telemetry};
 
@@ -208,9 +209,7 @@ fn digest_of(path: &Path) -> io::Result<(u64, String)> {
         file.consume(length);
     }
     let digest = context.finish();
-    let shown = digest.as_ref().iter().take(DIGEST_SHOWN);
-    let text = shown.fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-    Ok((bytes, text))
+    Ok((bytes, hex(&digest.as_ref()[..DIGEST_SHOWN])))
 }
 
 #[cfg(test)]

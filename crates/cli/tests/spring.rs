@@ -12,13 +12,12 @@ mod programs;
 mod world;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use load::serve::bookinfo::{self, Role};
+use testkit::client::Client;
 use world::World;
 
 const BOOK: &str = "2099a055-1e21-46ef-825e-9e0de93554ea";
@@ -26,7 +25,6 @@ const EXAMPLE: &str = "../../examples/bookinfo-java";
 const SERVICES: [&str; 2] = ["api-gateway", "ratings"];
 /// A Java machine that shares two CPUs with other tests takes its time.
 const READY_WITHIN_SECONDS: &str = "240";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What Maven says where the network is missing, not a defect of the sample.
 const UNREACHABLE: [&str; 2] = ["Could not transfer artifact", "Could not resolve"];
@@ -70,26 +68,13 @@ fn lay(world: &World) -> (String, SocketAddr) {
 }
 
 /// Status and body of one request on a connection of its own.
-fn ask(address: SocketAddr, request: &str, body: &str) -> (String, String) {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+fn ask(address: SocketAddr, request: &str, body: &str) -> (u16, String) {
     let length = body.len();
-    write!(
-        stream,
-        "{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    // The services do not say how long their answers are.
-    let body = match answer.to_ascii_lowercase().contains("chunked") {
-        true => body.split("\r\n").nth(1).unwrap_or_default(),
-        false => body,
-    };
-    (status, body.to_owned())
+    let answer = Client::connect(address).ask(format!(
+        "{request} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    ));
+    (answer.status(), answer.text())
 }
 
 /// What the static sample answers.
@@ -122,7 +107,7 @@ fn the_java_services_are_a_mesh_and_answer_as_the_static_ones_do() {
         "--timeout",
         READY_WITHIN_SECONDS,
     ]);
-    let expected = ("200".to_owned(), answer_of_ours());
+    let expected = (200, answer_of_ours());
     assert!(expected.1.contains("\"rating\":5"), "{expected:?}");
     for prefix in ["", "/bookinfo-ratings"] {
         let found = ask(gateway, &format!("GET {prefix}/ratings/{BOOK}"), "");
@@ -130,7 +115,7 @@ fn the_java_services_are_a_mesh_and_answer_as_the_static_ones_do() {
     }
     let rating = r#"{"reviewerId":"r","productId":"p","rating":3}"#;
     let (status, said) = ask(gateway, "POST /bookinfo-ratings/ratings", rating);
-    assert_eq!(status, "201", "{said}");
+    assert_eq!(status, 201, "{said}");
     let (_, found) = ask(gateway, "GET /ratings/p", "");
     assert!(found.contains(r#""productId":"p","rating":3"#), "{found}");
     let stats = world.succeed(&["proxy", "stats", "bookinfo-ratings"]);

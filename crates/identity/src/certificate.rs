@@ -198,7 +198,8 @@ pub(crate) fn rfc3339(moment: OffsetDateTime) -> String {
         .unwrap_or_else(|_| moment.to_string())
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Two lower-case digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes
         .iter()

@@ -13,7 +13,7 @@ const REFERENCE_CONNECTIONS: u32 = 16;
 /// The headline at the reference connections, or `None` without sidecars.
 pub(crate) fn build(run: &Run) -> Option<Headline> {
     let reference = reference(run)?;
-    let here = |key: &CellKey| key.connections == reference.connections && key.qps == reference.qps;
+    let here = |key: &CellKey| has_load_of(key, reference);
     let cells: Vec<&Cell> = run.cells.iter().filter(|cell| here(&cell.key)).collect();
     let baseline = baseline(&cells);
     let measured = cells.iter().filter(|cell| cell.key.mode != Mode::Baseline);
@@ -35,6 +35,10 @@ pub(crate) fn build(run: &Run) -> Option<Headline> {
             verdicts::chance(run),
         ],
     })
+}
+
+fn has_load_of(key: &CellKey, other: &CellKey) -> bool {
+    key.connections == other.connections && key.qps == other.qps
 }
 
 /// Without sidecars, where that was measured, rather than past them.
@@ -60,11 +64,7 @@ fn reference(run: &Run) -> Option<&CellKey> {
         false => *counts.get(counts.len() / 2)?,
     };
     let doubtful = |key: &CellKey| {
-        let cells = run.cells.iter();
-        let mut here = cells.filter(|cell| {
-            let other = &cell.key;
-            other.connections == key.connections && other.qps == key.qps
-        });
+        let mut here = run.cells.iter().filter(|cell| has_load_of(&cell.key, key));
         here.any(|cell| cell.doubt().is_some())
     };
     keys()

@@ -62,6 +62,8 @@ pub(crate) fn text(run: &Run) -> String {
 
 fn row(run: &Run, repeat: &Repeat) -> [String; 15] {
     let buckets = Buckets::of(&repeat.latencies.sent);
+    // Fortio counts answers that are errors, too.
+    let actual_qps = count(repeat.requests) / repeat.window_seconds;
     let micros = |percent: f64| whole(buckets.percentile(percent) / 1e3);
     let cpu = |usage: &Option<SidecarUsage>| {
         let usage = usage.as_ref();
@@ -78,7 +80,7 @@ fn row(run: &Run, repeat: &Repeat) -> [String; 15] {
         label(&run.id, &repeat.key, run.settings.extra_labels.as_deref()),
         repeat.key.connections.to_string(),
         // As Python rounds: halves go to the even neighbour.
-        format!("{:.0}", actual_qps(repeat).round_ties_even()),
+        format!("{:.0}", actual_qps.round_ties_even()),
         micros(50.0),
         micros(90.0),
         micros(99.0),
@@ -90,14 +92,6 @@ fn row(run: &Run, repeat: &Repeat) -> [String; 15] {
         memory(&repeat.server),
         memory(&repeat.gateway),
     ]
-}
-
-/// Fortio counts answers that are errors, too.
-fn actual_qps(repeat: &Repeat) -> f64 {
-    match repeat.errors {
-        0 => repeat.achieved_qps,
-        _ => count(repeat.requests) / repeat.window_seconds,
-    }
 }
 
 /// Its scripts cut decimals off.

@@ -1,6 +1,6 @@
 //! Figures with their intervals: a percentile bootstrap over a cell's repeats. Pure, and the same
 //! repeats always give the same interval. Up to five repeats every resample is counted with its
-//! probability, and the interval is at least the range of the repeats, since a bootstrap of so few
+//! probability, and the interval is the range of the repeats, since a bootstrap of so few
 //! is too narrow; beyond, a fixed seed draws them. Called by `metric` and by every output.
 
 use std::cmp::Ordering;
@@ -65,8 +65,6 @@ pub struct Resampled {
     value: f64,
     /// Figures of resamples with their weights, which sum up to one.
     draws: Vec<(f64, f64)>,
-    /// Least and greatest of the repeats taken alone, where they are few.
-    range: Option<(f64, f64)>,
     repeats: usize,
 }
 
@@ -81,7 +79,6 @@ impl Resampled {
         Some(Self {
             value,
             draws,
-            range: range(&sorted),
             repeats: sorted.len(),
         })
     }
@@ -93,16 +90,9 @@ impl Resampled {
         let value = recorded.percentile(&vec![1; histograms.len()], quantile)?;
         let draw = |pick: &Pick| Some((recorded.percentile(&pick.times, quantile)?, pick.weight));
         let draws = picks(histograms.len()).iter().filter_map(draw).collect();
-        let alone = histograms.iter().filter_map(|one| {
-            let recorded = Recorded::of(&[one]);
-            recorded.percentile(&[1], quantile)
-        });
-        let mut alone: Vec<f64> = alone.collect();
-        alone.sort_by(f64::total_cmp);
         Some(Self {
             value,
             draws,
-            range: range(&alone),
             repeats: histograms.len(),
         })
     }
@@ -117,10 +107,6 @@ impl Resampled {
         Self {
             value: self.value - other.value,
             draws: self.draws.iter().flat_map(pair).collect(),
-            range: self.range.zip(other.range).map(|(mine, theirs)| {
-                let (least, greatest) = (mine.0 - theirs.1, mine.1 - theirs.0);
-                (least, greatest)
-            }),
             repeats: self.repeats.min(other.repeats),
         }
     }
@@ -130,7 +116,6 @@ impl Resampled {
     pub fn scaled(mut self, factor: f64) -> Self {
         self.value *= factor;
         self.draws.iter_mut().for_each(|draw| draw.0 *= factor);
-        self.range = self.range.map(|(low, high)| (low * factor, high * factor));
         self
     }
 
@@ -138,25 +123,19 @@ impl Resampled {
     pub fn estimate(&self) -> Estimate {
         let mut draws = self.draws.clone();
         draws.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let tail = (1.0 - CONFIDENCE) / 2.0;
+        // Of few repeats each is a resample of its own, so that the ends are their range.
+        let tail = match self.repeats <= COUNTED_MAX {
+            true => 0.0,
+            false => (1.0 - CONFIDENCE) / 2.0,
+        };
         let (low, high) = (quantile(&draws, tail), quantile(&draws, 1.0 - tail));
-        let (least, greatest) = self.range.unwrap_or((self.value, self.value));
-        let least = least.min(self.value);
-        let greatest = greatest.max(self.value);
         Estimate {
             value: self.value,
-            low: low.unwrap_or(self.value).min(least),
-            high: high.unwrap_or(self.value).max(greatest),
+            low: low.unwrap_or(self.value).min(self.value),
+            high: high.unwrap_or(self.value).max(self.value),
             repeats: self.repeats,
         }
     }
-}
-
-/// Of ascending values, where they are few.
-fn range(sorted: &[f64]) -> Option<(f64, f64)> {
-    let are_few = sorted.len() <= COUNTED_MAX;
-    let ends = sorted.first().copied().zip(sorted.last().copied());
-    ends.filter(|_| are_few)
 }
 
 /// The draw below which this share of the weight lies.

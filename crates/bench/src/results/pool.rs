@@ -16,7 +16,12 @@ pub use load::report::SAMPLES_BEYOND_MIN;
 const SIGNIFICANT_FIGURES: u8 = 3;
 
 /// More errors than one request in so many, and a cell is not compared.
-pub(crate) const ERRORS_ONE_IN: u64 = 1000;
+const ERRORS_ONE_IN: u64 = 1000;
+
+/// Whether too many of the answers were errors to compare what was measured.
+pub(crate) fn is_failing(errors: u64, requests: u64) -> bool {
+    errors * ERRORS_ONE_IN > requests
+}
 
 /// A void repeat is taken again this often.
 const RETAKES: usize = 2;
@@ -164,7 +169,7 @@ impl Cell {
             crosses != [worked(&repeat.client), worked(&repeat.server)]
         };
         match verdict {
-            Verdict::Valid if self.errors() * ERRORS_ONE_IN > self.requests() => Some("failing"),
+            Verdict::Valid if is_failing(self.errors(), self.requests()) => Some("failing"),
             Verdict::Valid if self.counted().any(bypassed) => Some("bypassed"),
             Verdict::Valid => None,
             verdict => Some(verdict.name()),
@@ -263,8 +268,8 @@ impl Settings {
                 data_plane == "none" || (in_mesh && self.experiment != Experiment::Throughput)
             }
             // A gateway is a workload of a mesh.
-            Mode::Ingress => data_plane != "none" && in_mesh,
-            Mode::ServerOnly | Mode::ClientOnly | Mode::Both => data_plane != "none",
+            Mode::Ingress => in_mesh,
+            Mode::ServerOnly | Mode::ClientOnly | Mode::Both => true,
         }
     }
 }

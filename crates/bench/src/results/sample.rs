@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Application, Arrivals, Cell, CellKey, Environment, EnvironmentKind, Experiment, Latencies,
-    Link, LoadTool, Mode, Repeat, Run, SCHEMA, SIDECAR_MILLIS, SampleLimits, Settings,
+    Link, LoadTool, Mode, Objective, Repeat, Run, SCHEMA, SIDECAR_MILLIS, SampleLimits, Settings,
     SidecarUsage, Telemetry, Verdict,
 };
 
@@ -32,6 +32,30 @@ pub(crate) fn full_run() -> Run {
             })
             .collect();
         run.cells.push(Cell { key, repeats });
+    }
+    run
+}
+
+/// A search for leno's capacity that has tried these rates, and what share of each was taken on.
+pub(crate) fn search(rates: &[(u32, f64)], repeats: u32) -> Run {
+    let mut run = run();
+    run.settings.experiment = Experiment::Capacity;
+    run.settings.connections = vec![16];
+    run.settings.repeats = repeats;
+    run.settings.data_planes = vec!["leno".to_owned()];
+    run.settings.objective = Some(Objective {
+        quantile: 0.99,
+        millis: 5.0,
+        tolerance: 0.05,
+    });
+    for &(rate, share) in rates {
+        for index in 0..repeats {
+            let mut repeat = repeat("leno", index);
+            repeat.key.qps = Some(rate);
+            repeat.asked_qps = Some(f64::from(rate));
+            repeat.achieved_qps = f64::from(rate) * share;
+            run.insert(repeat);
+        }
     }
     run
 }

@@ -1,8 +1,7 @@
 //! Who held a cell's throughput back: whoever was throttled by its quota in most of its periods.
 //! Pure. Where a machine was busy or answers were errors, nobody is named.
 
-use crate::results::pool::ERRORS_ONE_IN;
-use crate::results::{Cell, Link, Repeat, SidecarUsage, Spread, Verdict};
+use crate::results::{Cell, Link, Repeat, SidecarUsage, Spread, Verdict, pool};
 
 /// Beyond this share of its periods, a part was the limit.
 const MOST: f64 = 0.5;
@@ -54,7 +53,7 @@ impl Limiter {
             Verdict::MachineBound => return Self::Machine,
             Verdict::Valid | Verdict::Saturated => {}
         }
-        if repeat.errors * ERRORS_ONE_IN > repeat.requests || repeat.requests == 0 {
+        if pool::is_failing(repeat.errors, repeat.requests) || repeat.requests == 0 {
             return Self::Errors;
         }
         let parts = [
